@@ -17,7 +17,7 @@ from record_pages import deliver_page, table
 
 from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.compose import compose_run
-from variations.store.rows import SweepDefinition, define
+from variations.store.rows import define
 from variations.tables.claims.evidence import dev_curve, first_reached
 from variations.tables.collect import Row, collect
 
@@ -70,11 +70,14 @@ Each figure shows the dev loss, in nats per sub-word without label smoothing, ag
 the mean over three seeds, and its band reaches from the lowest to the highest seed. Other work shared the machine, so
 compare the rows by steps, tokens and FLOPs; the times show little more than that work.
 
+The curves are those of the weights in training. Tables and [claims](../claims.md) test a moving average of them
+(`recipe.ema`). Its dev loss, in the third column, can put two rows that lie close together in another order.
+
 The table below a figure compares the first row of its legend with the others: how much does the first row need to
-reach the loss at which another row ends? 60 % of the steps means that it is there after 60 % of the steps that the
-other row took. More than 100 %, or a dash where it never gets there, means that the other row learns faster. The other
-row has the last loss of its schedule, where the learning rate is lowest; the first row is on its way, at a higher rate,
-which is a disadvantage to it. A loss of another row is no score: a row may have a lower loss and a lower BLEU.
+reach the loss at which the curve of another row ends? 60 % of the steps means that it is there after 60 % of the steps
+that the other row took. More than 100 %, or a dash where it never gets there, means that the other row learns faster.
+The other row has the last loss of its schedule, where the learning rate is lowest; the first row is on its way, at a
+higher rate, which is a disadvantage to it. Loss and score may disagree: a row can have a lower loss and a lower BLEU.
 """
 
 
@@ -97,22 +100,32 @@ def draw_figures(records: Path, output: Path) -> None:
 def _section(study: Study, records: Path) -> str:
     sweep = define(compose_run([f"sweep={study.sweep}"]).sweep, store=records)
     rows = {row.definition.row: row for row in collect(sweep, records)}
-    head = ["row", "dev loss at its end", "steps of the first row to it", "FLOPs of the first row to it", "seeds"]
-    lines = [line for name in study.rows if (line := _line(rows[name], rows[study.first]))]
+    head = [
+        "row",
+        "dev loss at the end of its curve",
+        "dev loss of the tested weights",
+        "steps of the first row to the former",
+        "FLOPs of the first row to it",
+        "seeds",
+    ]
+    lines = [line for name in (study.first, *study.rows) if (line := _line(rows[name], rows[study.first]))]
     picture = f"![Dev loss against steps, tokens, seconds and FLOPs](learning_curves/{study.sweep}/{FIGURE})"
-    about = f"All rows and their scores: [{study.sweep}]({study.sweep}.md). {_names(sweep, study)}"
+    about = f"All rows and their scores: [{study.sweep}]({study.sweep}.md). {_names(rows, study)}"
     parts = (f"## {study.title}", picture, f"```console\n{study.command}\n```", about, table(head, lines))
     return "\n\n".join(parts)
 
 
-def _names(sweep: SweepDefinition, study: Study) -> str:
-    labels: Mapping[str, str] = {row.row: row.label for row in sweep.rows}
+def _names(rows: Mapping[str, Row], study: Study) -> str:
+    labels = {name: row.definition.label for name, row in rows.items()}
     told = [f"`{name}` is {labels[name]}" for name in (study.first, *study.rows) if labels[name] != name]
     return f"Rows have the names of their files: {'; '.join(told)}." if told else ""
 
 
 def _line(row: Row, first: Row) -> list[str] | None:
-    """What the first row needs for the loss at which `row` ends, over common seeds; None if there are none yet."""
+    """The losses of `row`, and what the first row needs for the one at which its curve ends, over common seeds.
+
+    None if there are no common seeds yet.
+    """
     shares = []
     for unit in ("step", "flops"):
         ours, theirs = _curves(row, unit), _curves(first, unit)
@@ -123,7 +136,11 @@ def _line(row: Row, first: Row) -> list[str] | None:
         shares.append(f"{100 * fmean(parts):.0f} %" if parts and len(parts) == len(common) else "–")
     if not common:
         return None
-    return [f"`{row.definition.row}`", f"{fmean(loss for _, loss in ends):.3f}", *shares, str(len(common))]
+    if row is first:
+        shares = [""] * len(shares)
+    tested = fmean(run.result["loss"]["dev_nll"] for run in row.finished if run.seed in common)
+    losses = (fmean(loss for _, loss in ends), tested)
+    return [f"`{row.definition.row}`", *(f"{loss:.3f}" for loss in losses), *shares, str(len(common))]
 
 
 def _curves(row: Row, unit: str) -> dict[int, list[tuple[float, float]]]:

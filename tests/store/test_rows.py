@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from variations.configuration.schema import SweepConfig
-from variations.store.rows import RowDefinition, define, load_row, told_apart
+from variations.store.rows import RowDefinition, define, label_of, load_row, told_apart
 from variations.system.errors import UserError
 
 Configure = Callable[..., dict[str, Any]]
@@ -139,6 +139,23 @@ def test_no_two_rows_of_a_table_have_one_label() -> None:
     labels = [row.label for row in rows]
     assert len(set(labels)) == len(labels)
     assert {"Transformer (N=4)", "Weighted Transformer (N=8)"} <= set(labels)
+
+
+@pytest.mark.parametrize(
+    ("row", "label", "shown"),
+    [
+        ("C_d1024", "d_model=1024", "d_model=1024 (here 256)"),
+        ("B_dk16", "d_k=16", "d_k=16 (here 4)"),
+        ("C_N2", "N=2", "N=2 (here 1)"),
+        ("A_h16", "h=16", "h=16"),  # no recipe scales the number of heads
+        ("base", "base", "base"),
+    ],
+)
+def test_a_size_of_the_paper_is_followed_by_the_one_of_the_run(row: str, label: str, shown: str) -> None:
+    variation = {"table": "attention_table3", "row": row, "label": label}
+    scaled = {"variation": variation, "recipe": {"scale": {"width": 0.25, "depth": 0.5, "steps": 0.05}}}
+    assert label_of(scaled, row) == shown
+    assert label_of({"variation": variation, "recipe": {"scale": {"width": 1, "depth": 1, "steps": 1}}}, row) == label
 
 
 def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:

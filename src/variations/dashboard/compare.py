@@ -14,6 +14,7 @@ from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.store.inputs import recorded
+from variations.store.rows import label_of
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_texts, unversioned
 from variations.tables.departures import of_run
@@ -43,9 +44,7 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     pairs = _Pairs(store, [run.id for run in runs], tested, task)
     scores = _scores(pairs)
     configs = [flat(one.config) for one in known]
-    labels = [
-        str((one.config.get("variation") or {}).get("label") or run.row) for run, one in zip(runs, known, strict=True)
-    ]
+    labels = [label_of(one.config, run.row) for run, one in zip(runs, known, strict=True)]
     return {
         "runs": [
             {"id": run.id, "label": label, "row": run.row, "seed": run.folder.seed, "state": run.state}

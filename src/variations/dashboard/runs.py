@@ -13,6 +13,7 @@ from variations.figures.weights import KEY, branched
 from variations.store.atomic import read_json
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
+from variations.store.rows import label_of
 from variations.system.errors import UserError
 
 SAMPLES = 20
@@ -35,13 +36,11 @@ def run(store: Store, found: Found) -> payload.Run:
         environment, fault = None, str(error)
     reason = fault or known.status.get("reason")
     state = "broken" if known.fault else found.state
-    variation = known.config.get("variation")
-    label = variation.get("label") if isinstance(variation, dict) else None
     return {
         "id": found.id,
         "sweep": found.sweep,
         "row": found.row,
-        "label": str(label or found.row),
+        "label": label_of(known.config, found.row),
         "seed": found.folder.seed,
         "attempt": found.folder.attempt,
         "state": state,

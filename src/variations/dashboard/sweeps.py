@@ -16,7 +16,7 @@ from variations.dashboard.walk import Found
 from variations.store.atomic import is_number, stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder, latest, to_read
-from variations.store.rows import RowDefinition, SweepDefinition, define
+from variations.store.rows import RowDefinition, SweepDefinition, define, label_of
 from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
@@ -144,9 +144,7 @@ def _leaves(stored: dict[str, Any]) -> bool:
 
 def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefinition:
     config = next((c for run in runs if run.row == row and (c := store.summary(run).config)), {})
-    variation = config.get("variation") or {}
-    label = variation.get("label") if isinstance(variation, dict) else None
-    return RowDefinition(row, str(label or row), base=base)
+    return RowDefinition(row, label_of(config, row), base=base)
 
 
 def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:

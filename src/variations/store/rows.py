@@ -297,6 +297,10 @@ def keys_of_option(group: str, option: str) -> list[str]:
     return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name))]
 
 
+_SCALED = re.compile(r"\$\{(width|depth|steps):([\d.]+)\}")
+"""A size of a paper, which the recipe scales."""
+
+
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Keys whose value in a row's file is no longer that of its run: `{"model.h": (8, 16)}`, the run's value first.
 
@@ -318,11 +322,35 @@ def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
 
 def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
     """The value of `${width:64}` and the like under the run's recipe; any other value unchanged."""
-    match = re.fullmatch(r"\$\{(width|depth|steps):([\d.]+)\}", value) if isinstance(value, str) else None
+    match = _SCALED.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
         return float(value) if number else value
     return scaled(float(match[2]), match[1], (config.get("recipe") or {}).get("scale") or {})
+
+
+def with_sizes(label: str, variation: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """The label of a run's row, with the scaled value behind each size that is the paper's: `N=2 (here 1)`.
+
+    Args:
+        label: As the row's file says it, `N=2`.
+        variation: `variation.table` and `variation.row`, which name the file.
+        config: Of the run.
+    """
+    table, row = variation.get("table"), variation.get("row")
+    for written in stated(str(row), str(table)).values() if table and row and "=" in label else ():
+        match = _SCALED.fullmatch(written) if isinstance(written, str) else None
+        if match and (here := _resolved(written, config)) != float(match[2]):
+            label = re.sub(rf"(={re.escape(match[2])})(?![\d.])", rf"\1 (here {here})", label)
+    return label
+
+
+def label_of(config: Mapping[str, Any], row: str) -> str:
+    """The label that a run's configuration gives to its row, with scaled sizes; the name `row` if there is none."""
+    variation = config.get("variation")
+    if not isinstance(variation, Mapping) or not variation.get("label"):
+        return row
+    return with_sizes(str(variation["label"]), variation, config)
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:

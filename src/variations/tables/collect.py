@@ -12,7 +12,7 @@ from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
-from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
+from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart, with_sizes
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 from variations.tasks.base import CurveReader, Measure, TestedRun
@@ -262,6 +262,8 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader:
     if without_file and row.config.get("variation"):
         found = row_definition(definition.row, row.config["variation"])
         row.definition = replace(found, base=definition.base or found.base)
+    if variation := row.config.get("variation"):
+        row.definition = replace(row.definition, label=with_sizes(row.definition.label, variation, row.config))
     return row
 
 
