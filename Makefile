@@ -25,6 +25,8 @@ help:  ## list these targets
 # installation, whose packages may be incomplete: the next `make setup` then starts over (from pip's cache).
 setup:  ## make .venv and install everything, if pyproject.toml or constraints.txt changed
 	@set -euo pipefail; \
+	exec 9<Makefile; \
+	flock --nonblock 9 || { echo "Waiting for another make that installs here"; flock 9; }; \
 	wanted="$$(pwd) $$(cat pyproject.toml constraints.txt | cksum)"; \
 	if [ "$$(cat $(VENV)/.installed 2>/dev/null || true)" = "$$wanted" ] && $(PY) -c '$(SUITABLE)' 2>/dev/null; then exit 0; fi; \
 	if [ -e $(VENV)/.unfinished ] || ! $(PY) -c '$(SUITABLE); import pip' >/dev/null 2>&1; then \

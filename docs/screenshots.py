@@ -6,11 +6,14 @@ Tables and comparisons show recorded runs (`records/`). What records do not hold
 that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
 nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
 
+A picture of records contains the hash of their table, by which a test notices that it is out of date.
+
 `--pictures NAME …` makes some of them. Needs Chromium and the Python package playwright.
 """
 
 import argparse
 import contextlib
+import hashlib
 import io
 import os
 import shutil
@@ -39,6 +42,8 @@ BRANCHED = f"{GRID}/weighted/seed1"
 READINGS, MEMORY = "readings", "babi_memn2n_1k"
 RECORDED = {READINGS: "toy_weighted_readings", MEMORY: MEMORY}
 """Sweeps, and whose records they show; one of another name than its records has the recorded rows alone."""
+TABLE = "table-sha256"
+"""Key of a picture's text: the hash of the table that it shows."""
 MEMORY_ROWS = sorted(path.name for path in (ROOT / "records" / MEMORY).iterdir())
 
 
@@ -173,7 +178,7 @@ def take(chromium: str, wanted: dict[str, Picture], urls: dict[str, str], out: P
                 screen: Any = {"width": 1366, "height": picture.height}
                 context = browser.new_context(viewport=screen, color_scheme=theme, reduced_motion="reduce")
                 path = out / f"{name}-{theme}.png"
-                path.write_bytes(smaller(shot(context, urls[picture.sweep], picture)))
+                path.write_bytes(smaller(shot(context, urls[picture.sweep], picture), table_of(picture)))
                 print(path, flush=True)
                 context.close()
         browser.close()
@@ -195,14 +200,29 @@ def shot(context: Any, url: str, picture: Picture) -> bytes:
     return found
 
 
-def smaller(png: bytes) -> bytes:
-    """The same picture in 256 colours, which a drawing does not exceed by much: a third of the bytes."""
-    from PIL import Image
+def table_of(picture: Picture) -> str:
+    """SHA-256 of the committed table of the records that a picture shows; empty if it shows none."""
+    if picture.sweep not in RECORDED:
+        return ""
+    page = (ROOT / "docs" / "results" / f"{RECORDED[picture.sweep]}.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
-    out = io.BytesIO()
+
+def smaller(png: bytes, table: str) -> bytes:
+    """The same picture in 256 colours, which a drawing does not exceed by much: a third of the bytes.
+
+    `table` is stored in it, under TABLE.
+    """
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    out, info = io.BytesIO(), PngInfo()
+    if table:
+        info.add_text(TABLE, table)
     image = Image.open(io.BytesIO(png)).convert("RGB")
     image.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE).save(
-        out, "PNG", optimize=True
+        out, "PNG", optimize=True, pnginfo=info
     )
     return out.getvalue()
 

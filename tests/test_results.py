@@ -95,6 +95,20 @@ def test_the_learning_curves_are_those_of_the_records(tmp_path: Path) -> None:
         assert (committed.parent / path).read_bytes() == content, AGAIN
 
 
+def test_pictures_of_records_show_their_present_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from screenshots import PICTURES, TABLE, table_of
+
+    shown = {name: table for name, picture in PICTURES.items() if (table := table_of(picture))}
+    assert "readme-table" in shown
+    for name, table in shown.items():
+        for theme in ("light", "dark"):
+            with Image.open(ROOT / "docs" / "images" / f"{name}-{theme}.png") as image:
+                assert image.info.get(TABLE) == table, f"run `python docs/screenshots.py --pictures {name}`"
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):

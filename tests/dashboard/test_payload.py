@@ -419,7 +419,7 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
     found = client.json("/api/compare?ids=q/base/seed1,q/other/seed1,q/started/seed1")
     assert found["sentences"] == []
     assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
-    assert any("q/started/seed1 has no stored outputs" in note for note in found["notes"])
+    assert any("q/started/seed1 has stored no texts" in note for note in found["notes"])
     assert "q/other/seed1: debug=limit: a trial run, not a result" in found["notes"]
 
 

@@ -49,6 +49,10 @@ def test_a_kept_file_stays_what_it_was(folder: RunFolder, tmp_path: Path) -> Non
     source.write_text("one")
     with pytest.raises(UserError, match="has not started training"):
         inputs.kept(folder, "words.model")
+    folder.write_result({"steps": 1})
+    with pytest.raises(UserError, match="it was deleted, or this is a record"):
+        inputs.kept(folder, "words.model")
+    (folder.path / "result.json").unlink()
     inputs.remember(folder, inputs.keep(folder, source))
     assert inputs.kept(folder, "words.model").read_text() == "one"
     (folder.checkpoints / "step1.ckpt").touch()

@@ -35,7 +35,7 @@ ROW = """\
 BASE_ABOUT = "The base row, with which the others are compared. Write here what differs from the defaults, if anything."
 ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
 EXAMPLE = """\
-# A key is written as below; `{train} --cfg job` lists all keys, docs/configuration.md their values. A choice is
+# A key is written as below; `{train} --cfg job` lists all keys; `make docs` explains them. A choice is
 # written as `defaults: [{{override /positions: learned}}]`.
 model:
   h: 1  # an example: one attention head. Replace it

@@ -14,7 +14,7 @@ from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.store.inputs import recorded
-from variations.store.rows import label_of
+from variations.store.rows import label_of, natural
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_texts, unversioned
 from variations.tables.departures import of_run
@@ -192,7 +192,7 @@ def _scores(pairs: _Pairs) -> list[payload.Score]:
     found = []
     metrics = {str((run.config.get("sweep") or {}).get("metric") or SweepConfig().metric) for run in runs}
     tested = {task.metric(metric).key.partition(".")[2] for metric in metrics}
-    for part, name in sorted(keys, key=lambda key: key[0] != "test"):
+    for part, name in sorted(keys, key=lambda key: (key[0] != "test", natural(key[1]))):
         found.append(pairs.score(task.measure(f"{part}.{name}"), name, tested=name in tested))
     for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):
         measure = task.measure(key)
@@ -211,7 +211,11 @@ def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
 def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[payload.Sentence], list[str]]:
     """The sentences of the test set on which the runs differ most, and what could not be compared."""
     texts = [store.outputs(run, "test") for run in runs]
-    notes = [f"{run.id} has no stored outputs." for run, items in zip(runs, texts, strict=True) if not items]
+    notes = [
+        f"{run.id} has stored no texts, so its sentences are not shown."
+        for run, items in zip(runs, texts, strict=True)
+        if not items
+    ]
     if not texts[0] or sum(bool(items) for items in texts) < 2:
         return [], notes
     sources, references, _ = zip(*texts[0], strict=True)

@@ -108,6 +108,15 @@ def keep(folder: RunFolder, source: Path, name: str | None = None) -> dict[str, 
     return {own.name: sha256}
 
 
+def missing(folder: RunFolder, name: str) -> UserError:
+    """The error for a file that a run writes when it starts to train, and that is not there."""
+    if folder.exists() and folder.result():
+        why = "it was deleted, or this is a record, which has neither vocabulary nor weights: train the run to get them"
+    else:
+        why = "the run has not started training"
+    return UserError(f"{folder.path} has no {name}: {why}.")
+
+
 def kept(folder: RunFolder, name: str) -> Path:
     """Return the path of a file that `keep` copied into the run's folder.
 
@@ -116,7 +125,7 @@ def kept(folder: RunFolder, name: str) -> Path:
     """
     path = folder.path / name
     if not path.exists():
-        raise UserError(f"{folder.path} has no {name}: the run has not started training.")
+        raise missing(folder, name)
     known = remembered(folder).get(name)
     if known is not None and file_sha256(path) != known:
         raise UserError(

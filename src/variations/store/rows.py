@@ -112,7 +112,7 @@ def define(
     grid = not references
     if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
-        references = sorted((name for name in found if not name.startswith(".")), key=_natural)  # a search's leases
+        references = sorted((name for name in found if not name.startswith(".")), key=natural)  # a search's leases
         known = ()
     if not references:
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
@@ -197,7 +197,7 @@ def _base_in_grid(name: str, names: Sequence[str], conf: Path) -> str | None:
     return None
 
 
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
+def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts `trial10` behind `trial9`."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 

@@ -120,11 +120,18 @@ window.V = window.V || {};
     const wrapped = (name) => V.wrap(name, phone ? 16 : 34).join("\n");
     const names = marks.map(({ name }, k) => wrapped(marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
     const told = ({ value, ci, digits }) => `${V.signed(value, digits)}, interval ${V.signed(ci[0], digits)} to ${V.signed(ci[1], digits)}`;
-    const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
-    const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
+    // A few very long intervals, such as those of two seeds, would press all others together: the edge cuts them.
+    const length = ({ ci }) => ci[1] - ci[0];
+    const usual = 8 * marks.map(length).sort((a, b) => a - b)[Math.floor(marks.length / 2)];
+    const whole = marks.filter((mark) => !usual || length(mark) <= usual);
+    const cut = whole.length < marks.length;
+    const values = marks.map((mark) => mark.value);
+    const low = Math.min(0, ...values, ...whole.map((mark) => mark.ci[0]));
+    const high = Math.max(0, ...values, ...whole.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
     const lines = Math.max(...names.map((name) => name.split("\n").length)); // every row gets the height of the tallest name
-    const title = phone ? V.wrap(x, 26) : [x];
+    const axis = cut ? `${x}; the longest are cut at the edge` : x;
+    const title = phone ? V.wrap(axis, 26) : [axis];
     const fig = V.chart.figure({
       height: 56 + 16 * title.length + (16 + 15 * lines) * names.length, x: title.join("\n"), y: "", tools: "",
       xRange: new Bokeh.Range1d({ start: low - room, end: high + room }),

@@ -51,9 +51,9 @@ The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
 `a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a` is
-better, whether the measure should be high or low. Where the claim is that `a` is worse, the rule takes the
-disadvantage: +0.60 [−0.30, +1.50] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
-contradicts the claim. The comparison says nothing of how near either row is to its published figure; the table does.
+better, whether the measure should be high or low. If `a` is claimed to be worse, its advantage must be negative: with
++0.60 [−0.30, +1.50], `a` is at most 0.30 worse. That is less than the margin of 0.5, so the comparison contradicts the
+claim. The comparison says nothing of how near either row is to its published figure; the table does.
 "detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
 interval is not cut at the largest possible difference. "at most" stands before the saving of a row that never reaches
 the dev loss at which its base row ended: the row counts with its whole length, and cannot support the claim. That dev
@@ -129,12 +129,16 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     bound = "at most " if outcome.at_most else ""
     text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
-    extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
+    counted = f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"
     enough = min(found.seeds) >= SEEDS
-    if test.expect != "same order" and enough:
-        extras.append(f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}")
+    if test.expect == "same order":
+        extras = [f"{counted} or more in each row"]
+    else:
+        extras = [counted]
+        extras += [f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}"] if enough else []
     extras += [outcome.note] if outcome.note else []
-    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'}{later})"
+    short = f"{'some row has ' if test.expect == 'same order' else ''}fewer than {SEEDS} seeds"
+    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: {short}'}{later})"
 
 
 def _compared(outcome: Outcome, task: Task) -> str:

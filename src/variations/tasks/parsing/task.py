@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.atomic import read_object
+from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tasks.base import Drawing, Place, Recorded, Samples
 from variations.tasks.parsing import stored
 from variations.tasks.parsing.config import ParsingConfig
@@ -83,7 +84,7 @@ class Parsing(SequenceTask, Measures):
 
         path = folder.path / WORDS
         if not path.exists():
-            raise UserError(f"{folder.path} has no {WORDS}: the run has not started training.")
+            raise missing(folder, WORDS)
         return build(config, Vocabulary.read(path).size)
 
     def changed_inputs(self, config: ParsingConfig, folder: RunFolder) -> list[str]:

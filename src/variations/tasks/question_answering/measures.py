@@ -124,9 +124,12 @@ class Measures(Task):
         return None
 
     def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
-        """Fewer restarts than in the papers."""
-        restarts = (config.get("model") or {}).get("restarts", 10)
-        return [] if restarts >= 10 else [f"best of {restarts} restarts, not of 10"]
+        """Fewer restarts of MemN2N than in its paper; other papers name none."""
+        model = config.get("model") or {}
+        restarts = model.get("restarts", 10)
+        if model.get("kind") != "memn2n" or restarts >= 10:
+            return []
+        return [f"best of {restarts} restart{'s' if restarts > 1 else ''}, not of 10"]
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
         """A row for each test question, (Q, 2 · tasks): in its task's two columns, 1 if the answer is wrong, and 1.

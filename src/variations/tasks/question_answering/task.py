@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.atomic import read_object
+from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Asked, Recorded, Size
@@ -184,7 +185,7 @@ class QuestionAnswering(Measures):
 def _card(folder: RunFolder) -> dict[str, Any]:
     path = folder.path / CARD
     if not path.exists():
-        raise UserError(f"{folder.path} has no {CARD}: the run has not started training.")
+        raise missing(folder, CARD)
     card = read_object(path)
     if card is None or "fingerprint" not in card:
         raise DataError(f"{path} is damaged: restore it, or train the run again (force=true).")

@@ -76,7 +76,7 @@ V.views = V.views || {};
   async function render(root, { sweep, current }) {
     const { runs, run } = V.oneRun(sweep, (item) => item.attention);
     if (!run) {
-      V.replace(root, V.empty("No attention maps yet", "A finished run stores the attention maps of a few sentences. No run of this sweep has stored any. They can be drawn for any trained run:", "python src/figures.py run=RUN figure=attention"));
+      V.replace(root, V.empty("No attention maps yet", "A finished run stores the attention maps of a few sentences. No run of this sweep has stored any; records do not contain them. For a run that still has its checkpoints, this draws them:", "python src/figures.py run=RUN figure=attention"));
       return;
     }
     const found = await V.api.get(V.api.path.attention(run.id), run.revision);

@@ -143,8 +143,7 @@ V.views = V.views || {};
   function change(row, at) {
     const shift = row.difference[at];
     if (!V.known(shift)) return "–";
-    const short = Math.max(1, row.digits - 1);
-    return V.el("span", {}, V.signed(shift, row.digits), row.ci[at] ? [` [${V.signed(row.ci[at][0], short)}, ${V.signed(row.ci[at][1], short)}]`, ` p (${row.items || "items"}) ${V.p(row.p[at])}`].map((text) => V.el("span", { class: "soft interval", text })) : null);
+    return V.el("span", {}, V.signed(shift, row.digits), row.ci[at] ? [` [${V.signed(row.ci[at][0], row.digits)}, ${V.signed(row.ci[at][1], row.digits)}]`, ` p (${row.items || "items"}) ${V.p(row.p[at])}`].map((text) => V.el("span", { class: "soft interval", text })) : null);
   }
 
   /** Interval of each tested difference, around zero. */

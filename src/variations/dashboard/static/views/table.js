@@ -50,7 +50,6 @@ V.views = V.views || {};
     const found = row.delta[measure.key];
     if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: row.not_trained ? "not trained" : "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
-    const short = Math.max(1, measure.digits - 1);
     const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in test items only";
     const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0], measure.digits)} to ${V.signed(row.ci[1], measure.digits)}` : row.not_tested;
     return V.el(
@@ -58,7 +57,7 @@ V.views = V.views || {};
       { class: row.significant ? (better ? "better" : "worse") : "", title },
       V.signed(found.mean, measure.digits),
       V.el("sup", { class: "mark", text: row.marks.join("") }),
-      row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], short)}, ${V.signed(row.ci[1], short)}]` }) : null,
+      row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], measure.digits)}, ${V.signed(row.ci[1], measure.digits)}]` }) : null,
       row.against ? V.el("span", { class: "soft against", text: `v.\u00a0${row.against}` }) : null,
     );
   }
