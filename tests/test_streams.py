@@ -78,6 +78,24 @@ def test_a_folder_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["a key", "the current folder"])
+def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_written(where: str, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    words = [f"data.root='{folder}'"] if where == "a key" else []
+    found = subprocess.run(
+        [sys.executable, ROOT / "src" / "train.py", f"runs={tmp_path / 'runs'}", "logger=none", *words],
+        cwd=folder if where == "the current folder" else tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.returncode == 2
+    assert "caf\\udce9" in found.stderr and "not UTF-8" in found.stderr and "Traceback" not in found.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize("command", [["src/train.py"], ["src/table.py", "--help"]])
 def test_a_python_without_the_packages_is_one_sentence(command: list[str]) -> None:
     root = Path(__file__).parents[1]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sacrebleu
 
+from variations.commands.record import RecordConfig, show
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
@@ -266,8 +267,6 @@ def test_a_run_of_changed_configurations_does_not_replace_the_record_of_one(
 def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
     put: Put, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from variations.commands.record import RecordConfig, show
-
     sweep = SweepConfig(name="papers", rows=["base", "good"], seeds=[1])
     config = RecordConfig(sweep=sweep, runs=str(store), records=str(tmp_path / "records"))
     (tmp_path / "conf/variation").mkdir(parents=True)
@@ -294,19 +293,29 @@ def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
 
 @pytest.mark.slow
 def test_a_damaged_run_does_not_replace_its_record(
-    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+    put: Put,
+    sweep: SweepDefinition,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     fill(put)
     records = tmp_path / "records"
     record(sweep, store, records)
     kept = (records / "papers" / "base" / "seed1" / "result.json").read_bytes()
     folder = RunFolder(store / "papers" / "base" / "seed1")
+    config = RecordConfig(SweepConfig(name="papers", rows=["base", "good"]), runs=str(store), records=str(records))
     for damaged in ({"scores": 5}, {"scores": {"test": {"bleu": {"value": 250.0}}}}):
         folder.write_result(damaged)
         found = record(sweep, store, records)
         assert list(found.broken) == [str(folder.path)]
         assert (found.written, len(found.unchanged), found.missing) == ({}, 5, [])
         assert (records / "papers" / "base" / "seed1" / "result.json").read_bytes() == kept
+        with pytest.raises(UserError, match=f"^1 run is damaged, so it is not recorded:\n  - {folder.path}: "):
+            show(config)
+    assert capsys.readouterr().out.endswith("unchanged, 0 not finished, 1 damaged\n")
 
 
 @pytest.mark.slow

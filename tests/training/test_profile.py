@@ -9,6 +9,8 @@ import torch
 
 from variations.commands import run
 from variations.store.ledger import RunFolder
+from variations.system.errors import Interrupted
+from variations.training.fit import fit
 from variations.training.performance import matmul_precision
 
 DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.relu_dropout=0")
@@ -42,7 +44,27 @@ def test_the_profile_is_told_and_recorded(profile: str, small: Any, capfd: pytes
     recorded = json.loads((folder.path / "environment.json").read_text())["performance"]
     assert recorded["profile"] == profile
     [told] = [line for line in capfd.readouterr().err.splitlines() if line.startswith(f"profile {profile}")]
-    assert all(str(value) in told for value in recorded.values() if not isinstance(value, bool))
+    assert f"on cpu · {recorded['threads']} thread" in told
+
+
+@pytest.mark.slow
+def test_another_number_of_threads_in_a_continued_run_is_told(
+    small: Any, made: Any, stopped_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small("name=threads")
+    folder = made(config, "threads")
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(5))
+    environment = json.loads((folder.path / "environment.json").read_text())
+    before = environment["performance"]["threads"]
+    environment["performance"]["threads"] = before + 3  # as if that process had had more
+    (folder.path / "environment.json").write_text(json.dumps(environment))
+    result = run.run(folder.path)
+    assert result["hardware"]["threads"] == before
+    assert result["remarks"] == [
+        f"trained with {before + 3} and {before} threads in turn: its last bits are those of no run with one number of "
+        "threads"
+    ]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from variations.commands.cli import command
 from variations.commands.stored import put, root_of
 from variations.store.atomic import refuse_unwritable
+from variations.system.errors import UserError
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page
@@ -27,10 +28,13 @@ def show(config: ClaimsConfig) -> None:
 
     Raises:
         ConfigError: A claim file is wrong.
-        UserError: The file cannot be written, or `runs` cannot be read.
+        UserError: The file cannot be written, or `runs` is missing or cannot be read.
     """
     refuse_unwritable(out=config.out)
-    text = page(read_papers(), Evidence(root_of(config.runs)))
+    records = root_of(config.runs)
+    if not records.is_dir():
+        raise UserError(f"runs={config.runs}: there is no such folder. Give a folder of records, or a run store.")
+    text = page(read_papers(), Evidence(records))
     put(text, config.out)
 
 

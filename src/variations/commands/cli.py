@@ -37,6 +37,7 @@ from variations.configuration.doors import open_first, open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, spelled
+from variations.configuration.rules import is_text
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.configuration.tasks import named
@@ -146,9 +147,11 @@ def _written(*, work_goes_on: bool) -> Iterator[None]:
     """Check that the current folder exists when a command starts, and that all output is written when it ends."""
     streams.prepare(work_goes_on=work_goes_on)
     try:
-        Path.cwd()
+        here = str(Path.cwd())
     except FileNotFoundError:
         fail(UserError("The current folder has been deleted: change to another one (cd) and repeat the command."))
+    if work_goes_on and not is_text(here):
+        fail(UserError(f"The path of the current folder, {here!a}, is not UTF-8: rename it, or use a UTF-8 locale."))
     try:
         yield
         sys.stdout.flush()

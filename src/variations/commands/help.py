@@ -80,7 +80,7 @@ def _group_lines(group: str, default: str | None) -> list[str]:
         for option in found:
             table = option.split("/")[0]
             tables[table] = tables.get(table, 0) + 1
-        found = [f"{table}/… ({count} rows)" for table, count in tables.items()]
+        found = [f"{table}/… ({count} row{'' if count == 1 else 's'})" for table, count in tables.items()]
     shown = ", ".join(f"{option}*" if option == default else option for option in found)
     return textwrap.wrap(f"{group + ':':<11} {shown}", 112, initial_indent="  ", subsequent_indent=" " * 14)
 

@@ -1,13 +1,12 @@
 """The verb `record`: a sweep's finished runs, compactly, for publication."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from variations.commands.cli import command
 from variations.commands.stored import SweepKeys
 from variations.system.errors import UserError
-from variations.tables.records import LARGEST, record
+from variations.tables.records import LARGEST, Recorded, record
 
 
 @dataclass
@@ -34,10 +33,7 @@ def show(config: RecordConfig) -> None:
     if store.resolve() == records.resolve():
         raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
     done = record(sweep, store, records, texts=config.texts, replace=config.replace)
-    if done.broken:
-        faults = "; ".join(f"{path} ({fault})" for path, fault in done.broken.items())
-        print(f"Damaged, so not recorded: {faults}.", file=sys.stderr)
-    if not (done.written or done.replaced or done.unchanged or done.refused):
+    if not (done.written or done.replaced or done.unchanged or done.refused or done.broken):
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
     new = done.written | done.replaced
     for name, size in new.items():
@@ -50,16 +46,29 @@ def show(config: RecordConfig) -> None:
         )
     print(
         f"{len(done.written)} recorded, {len(done.replaced)} replaced, {len(done.unchanged)} unchanged, "
-        f"{len(done.missing)} not finished"
+        f"{len(done.missing)} not finished{f', {len(done.broken)} damaged' if done.broken else ''}"
     )
-    if done.refused:
-        several = len(done.refused) > 1
-        raise UserError(
-            f"{len(done.refused)} {'runs are' if several else 'run is'} not recorded, because "
-            f"{'they' if several else 'it'} must not replace the record{'s' * several} there:\n"
-            + "".join(f"  - {records / name}: {why}\n" for name, why in done.refused.items())
-            + "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
-        )
+    if faults := [*_damaged(done), *_refused(done, records)]:
+        raise UserError("\n".join(faults))
+
+
+def _damaged(done: Recorded) -> list[str]:
+    if not done.broken:
+        return []
+    what = "run is damaged, so it is" if len(done.broken) == 1 else "runs are damaged, so they are"
+    lines = [f"  - {path}: {fault}" for path, fault in done.broken.items()]
+    return ["\n".join([f"{len(done.broken)} {what} not recorded:", *lines])]
+
+
+def _refused(done: Recorded, records: Path) -> list[str]:
+    if not done.refused:
+        return []
+    many = len(done.refused) > 1
+    what = "runs are not recorded, because they" if many else "run is not recorded, because it"
+    lines = [f"  - {records / name}: {why}" for name, why in done.refused.items()]
+    advice = "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
+    head = f"{len(done.refused)} {what} must not replace the record{'s' if many else ''} there:"
+    return ["\n".join([head, *lines, advice])]
 
 
 main = command(

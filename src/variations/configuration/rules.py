@@ -48,7 +48,9 @@ class Rules:
 
 
 def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None:
-    """Say that a value is not among a field's choices or not within its bounds; None if it is."""
+    """What is wrong with a value: not among its field's choices or within its bounds, or not UTF-8; None if nothing."""
+    if not is_text(value):
+        return f"{key}={value!a}: is not UTF-8, in which every file is written: rename it, or use a UTF-8 locale."
     if choices := metadata.get("choices"):
         valid = list(dict.fromkeys(choices))
         foreign = bool(metadata.get("classes"))
@@ -67,6 +69,17 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
     elif type(value) in LARGEST and abs(value) > (most := metadata.get("most") or LARGEST[type(value)]):
         return f"{key}={value}: must be at most {most}."
     return None
+
+
+def is_text(value: Any) -> bool:
+    """Whether a text, or all texts of a list, can be written as UTF-8; bytes of a path in another encoding cannot."""
+    if isinstance(value, list | tuple):
+        return all(map(is_text, value))
+    try:
+        value.encode() if isinstance(value, str) else None
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _inside(value: float, bounds: dict[str, float]) -> bool:

@@ -48,9 +48,11 @@ ANSWERS = {
     "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any "
     "other; checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average and "
     "trainer.progress",
+    "model.activation": "it is ReLU, as in the paper; for another one, write a class that derives from Transformer "
+    "(docs/adding-a-variation.md, A part of the Transformer)",
     "print_config": "--cfg job prints the configuration",
 }
-"""What to type here for groups and keys of other projects that use Hydra and Lightning."""
+"""What to type here for groups and keys that other projects have."""
 ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
 
 OPTIONAL = ("sweep", "variation")
@@ -154,7 +156,8 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
 
 def own_option(group: str, choice: str) -> str:
     """Where a file of one's own may be that was not found."""
-    here = f"write conf/{group}/{choice}.yaml, " if IN_CHECKOUT and group != "sweep" else ""
+    new = f"write it with {spelled('new')} {choice}" if group == "sweep" else f"write conf/{group}/{choice}.yaml"
+    here = f"{new}, " if IN_CHECKOUT else ""
     return f"{here}install its package, or name its folder with --config-dir=FOLDER"
 
 

@@ -65,6 +65,7 @@ def fit(
         made_from = data.keep_facts(folder) | own_code.keep(config, folder)
         inputs.refuse_changed(folder, made_from)
         inputs.remember(folder, made_from)
+        chosen |= performance.threads_before(folder, chosen["threads"])
         folder.write_environment(environment(made_from) | {"performance": chosen})
     # The initial weights depend only on the seed, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)

@@ -1,5 +1,6 @@
 """The result of a run: the tested weights, the task's scores, and costs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from variations.training.weights import final_weights
 def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str, Any]:
     """Test the trained weights, and return the contents of result.json."""
     step, task = trained.step, named(config.task)
-    experiment = step.experiment
+    experiment, source = step.experiment, trained_in(folder, config.variation.source)
     weights, steps = final_weights(config, folder)
     step.model.load_state_dict(weights)
     step.to(trained.place.device).eval()
@@ -30,12 +31,17 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "parameters": count_parameters(step.model),
         "steps": trained.steps,
         "stopped": trained.stopped,
-        "changed": conflicts.history(trained_in(folder, config.variation.source).config()),
+        "changed": conflicts.history(source.config()),
         "reused": config.variation.source,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
-    } | _costs(config, trained)
+    } | _costs(config, trained, None if source is folder else source.result())
+    performance = (folder.environment() or {}).get("performance") or {}
+    if others := performance.get("threads_before"):
+        counts = " and ".join(map(str, [*others, result["hardware"]["threads"]]))
+        text = f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
+        result["remarks"] = [*result.get("remarks", []), text]
     status = folder.status()
     if status is not None and status.copied:  # the result of the copy was lost
         result["copied"] = status.copied
@@ -54,9 +60,13 @@ def _hardware(config: RunConfig, trained: Trained) -> dict[str, Any]:
     }
 
 
-def _costs(config: RunConfig, trained: Trained) -> dict[str, Any]:
-    """Totals of the run; `flops` is counted, `flops_paper_rule` is null for devices without a figure in the paper."""
+def _costs(config: RunConfig, trained: Trained, reused: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Totals of the run; `flops` is counted, `flops_paper_rule` is null for devices without a figure in the paper.
+
+    `reused` is the result of the run whose weights are tested: its last checkpoint lacks the seconds after it.
+    """
     costs, hardware = trained.step.budget.state(), _hardware(config, trained)
+    costs |= {key: reused[key] for key in costs if reused and key in reused}
     by_rule = paper_cost(costs["seconds"], hardware["devices"], hardware["device"])
     return costs | {"flops": float(costs["flops"]), "flops_paper_rule": by_rule} | trained.step.task.totals(costs)
 

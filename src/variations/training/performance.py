@@ -10,6 +10,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from variations.store.atomic import read_object
+from variations.store.ledger import RunFolder
+
 log = logging.getLogger(__name__)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
@@ -59,18 +62,20 @@ def apply(
     return chosen
 
 
+def threads_before(folder: RunFolder, threads: int) -> dict[str, list[int]]:
+    """`threads_before`: the numbers of threads with which this run was trained so far, if others than `threads`."""
+    former = (read_object(folder.path / "environment.json") or {}).get("performance")
+    if not isinstance(former, dict) or not folder.has_checkpoint():
+        return {}
+    known = dict.fromkeys([*former.get("threads_before", []), former.get("threads")])
+    others = [number for number in known if isinstance(number, int) and number != threads]
+    return {"threads_before": others} if others else {}
+
+
 def told(chosen: dict[str, Any]) -> str:
     """A line for the terminal."""
-    rest = {name: value for name, value in chosen.items() if name not in ("profile", "device", "threads")}
-    words = [
-        f"profile {chosen['profile']} on {chosen['device']}",
-        f"{chosen['threads']} thread{'' if chosen['threads'] == 1 else 's'}",
-    ]
-    words += [
-        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
-        for name, value in rest.items()
-    ]
-    return " · ".join(words)
+    threads = f"{chosen['threads']} thread{'' if chosen['threads'] == 1 else 's'}"
+    return f"profile {chosen['profile']} on {chosen['device']} · {threads} · environment.json has its settings"
 
 
 def matmul_precision() -> str:

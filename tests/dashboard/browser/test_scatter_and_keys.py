@@ -50,7 +50,7 @@ def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
 def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:
     tab.open(serve(browser_store.grid(tmp_path)), view="keys")
     assert tab.page.locator("h2").inner_text().startswith("What matters most: recipe.lr, ")
-    assert tab.texts("#importance tbody th")[:2] == ["recipe.lr", "N"]
+    assert tab.texts("#importance tbody th")[:2] == ["recipe.lr", "N model.N"]
     lines = tab.page.locator("svg.parallel .line")
     assert lines.count() == 9
     assert tab.page.locator("#pointed").inner_text() == "All 9 rows: test BLEU 61.00 to 75.00."

@@ -72,7 +72,7 @@ def test_an_export_opens_from_the_file_system_with_every_view(tab: Any, url: str
         tab.go(view)
         assert tab.page.locator(".empty").count() == 0, tab.texts(".empty")
     tab.go("keys")
-    assert tab.texts("#importance tbody th")[0] == "model"
+    assert tab.texts("#importance tbody th")[0] == "model model.kind"
     assert tab.page.locator("#live").inner_text() == "exported file"
     assert {re.sub(r"#.*", "", item) for item in requests if not item.startswith(("data:", "blob:", "about:"))} == {
         path.as_uri()

@@ -375,7 +375,7 @@ def test_scores_of_validations_have_the_names_that_figures_use(tab: Any, url: st
     for task, key in (("translation", "dev/bleu"), ("parsing", "dev/f1")):
         assert tab.page.evaluate("key => V.metricName(key)", key) == named(task).curves[key].label
     assert tab.page.locator("#metric option").first.inner_text() == "dev BLEU (greedy, in training)"
-    assert sum("the last" in text for text in tab.texts(".hint")) == 1  # what the list's numbers are is told once
+    assert sum("the latest values" in text for text in tab.texts(".hint")) == 1  # told once
 
 
 def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from sacrebleu import corpus_bleu
 
+from variations.commands.claims import ClaimsConfig, show
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale, read_papers
 from variations.tables.claims.evidence import Evidence, Outcome, first_reached
@@ -141,6 +143,13 @@ def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outc
     assert found.finding is not None
     assert found.finding.effect == pytest.approx(-0.1)
     assert found.bearing == "supports"
+
+
+def test_a_missing_folder_of_records_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "claims.md"
+    with pytest.raises(UserError, match="there is no such folder"):
+        show(ClaimsConfig(runs=str(tmp_path / "nope"), out=str(out)))
+    assert not out.exists()
 
 
 def curve(scale: float) -> list[dict[str, Any]]:

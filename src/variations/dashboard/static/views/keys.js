@@ -53,7 +53,7 @@ V.views = V.views || {};
       V.el(
         "tbody",
         {},
-        found.effects.map((effect) => line(effect.keys.flatMap((key, at) => [at ? " with " : "", V.el("code", { title: key, text: V.breakable(name(sweep, key)) })]), effect.share, V.known(effect.p) ? V.p(effect.p) : "–", effect.p < 0.05 ? "sure" : "chance")),
+        found.effects.map((effect) => line(effect.keys.flatMap((key, at) => [at ? " with " : "", V.el("code", { text: V.breakable(name(sweep, key)) }), name(sweep, key) === key ? "" : ` ${key}`]), effect.share, V.known(effect.p) ? V.p(effect.p) : "–", effect.p < 0.05 ? "sure" : "chance")),
         found.shared >= 0.005 ? line("shared: keys that changed together, not separable", found.shared, "", "shared") : null,
         V.known(found.rest) ? line("not explained: interactions, seeds, chance", found.rest, "", "rest") : null,
       ),
