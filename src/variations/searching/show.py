@@ -138,6 +138,6 @@ def short(value: Any) -> Any:
 
 def figure(value: float) -> str:
     """A score with two decimals, a smaller one with three figures, a count in full."""
-    if abs(value) >= 10_000:
+    if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3g}"

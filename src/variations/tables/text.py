@@ -51,9 +51,11 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
     """The columns with these keys, in this order after the rows' names, with the notes and remarks about them.
 
     Raises:
-        UserError: There is no such column.
+        UserError: There is no such column, or none is named.
     """
     index = {column.key: i for i, column in enumerate(grid.columns)}
+    if not keys:
+        raise UserError(f"columns=[] names no column: leave it out for all, or choose from {', '.join(index)}.")
     if unknown := [key for key in keys if key not in index]:
         faults = [f"columns: this table has no column '{key}'.{did_you_mean(key, list(index))}" for key in unknown]
         raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
