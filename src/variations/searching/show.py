@@ -12,14 +12,12 @@ from variations.searching.definition import TRIAL, Definition
 from variations.searching.space import word
 from variations.searching.study import REASON, Study
 from variations.sweeping.outcomes import Outcome
-from variations.sweeping.overview import Overview
+from variations.sweeping.overview import Overview, printer
 
 ENOUGH = 10
 """Number of finished trials from which on the importance of keys is estimated."""
 SHOWN = 5
 """Largest number of trials in the summary, best first."""
-WIDE = 400
-"""Width without a terminal, so that keys are not cut off in a log."""
 
 
 class Show(Overview):
@@ -67,9 +65,7 @@ class Show(Overview):
 
 def summary(study: Study) -> None:
     """Print the best trials or the Pareto front, the importance of keys, failures, and where everything is stored."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDE
+    console = printer()
     trials = study.trials()
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
     if complete:

@@ -23,6 +23,8 @@ REDRAW = 1.0
 """Seconds between updates of the table."""
 LINE = 60.0
 """Seconds between lines about running rows, without a terminal."""
+WIDE = 400
+"""Width without a terminal."""
 
 
 class Overview:
@@ -231,6 +233,14 @@ def _measure(outcome: Outcome) -> str:
     return label
 
 
+def printer() -> Console:
+    """Standard output; without a terminal so wide that no name or key is cut or wrapped in a log."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
+
+
 def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence[str] = ()) -> None:
     """Print a table of all runs with their training time, the reason and log of each failure, and what to do next.
 
@@ -239,7 +249,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
         repeat: Whether the same command can do what is missing.
         typed: What was typed after `--multirun`.
     """
-    console = Console(highlight=False)
+    console = printer()
     measure = _measure(outcomes[0]) if outcomes else ""
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
     whole = [Column(title, no_wrap=True) for title in ("seed", "state", measure, "training, s", "process-hours")]
