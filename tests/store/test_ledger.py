@@ -458,6 +458,18 @@ def changed(**keys: Any) -> TranslationConfig:
     return config
 
 
+def test_a_trial_run_does_not_hide_a_finished_one(tmp_path: Path, configuration: Any) -> None:
+    home = tmp_path / "single" / "run" / "seed1"
+    folder = RunFolder(home).create(configuration())
+    folder.write_result({"schema": 1, "steps": 1})
+    folder.set_status("finished")
+    trial = TranslationConfig(force=True)
+    trial.debug.name = "limit"
+    with pytest.raises(UserError, match=r"would show the trial run \(debug=limit\) in its place: give the trial"):
+        workplace(home, trial)
+    assert workplace(home, TranslationConfig(force=True)).name == "seed1-attempt2"
+
+
 @pytest.mark.parametrize(
     ("config", "begun", "name"),
     [

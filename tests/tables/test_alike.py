@@ -91,6 +91,20 @@ def test_overrides_of_one_of_two_rows_are_told(
     assert build(define(sweep, store=store), store).lines[1].notes == ((note,) if note else ())
 
 
+@pytest.mark.parametrize(("dev", "compared"), [(None, True), (2, False)])
+def test_dev_batches_of_other_sizes_are_another_part_of_the_dev_set(
+    dev: int | None, compared: bool, make_run: Any, store: Path, configuration: Any
+) -> None:
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
+    limit = {"trainer__limit_val_batches": dev}
+    make_run("quickstart", "transformer", 1, 30.0, config=configuration(**limit))
+    config = configuration(**row, **limit, recipe__batch_tokens=1234)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=config)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1], metric="dev_ppl")
+    line = build(define(sweep, store=store), store).lines[1]
+    assert ("dev_ppl" in line.delta) == compared
+
+
 def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
     make_run: Any, store: Path, configuration: Any
 ) -> None:
@@ -105,8 +119,8 @@ def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
     line = build(define(sweep, store=store), store).lines[1]
     assert line.delta == {}
     assert line.notes[0] == (
-        "its dev PPL depends on the number of dev batches (trainer.limit_val_batches), which its base row does not "
-        "share: not compared"
+        "its dev PPL depends on the number or size of dev batches (trainer.limit_val_batches), which its base row does "
+        "not share: not compared"
     )
     text = render(build(define(sweep, store=store), store), "markdown")
     assert "the dev loss over 1 batch only (trainer.limit_val_batches)" in text

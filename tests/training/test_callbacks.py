@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from variations.commands.run import run
+from variations.configuration.compose import to_dict
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, Interrupted, RunFailedError
@@ -50,6 +51,28 @@ def test_a_continued_run_has_as_much_patience_left(
         fit(config, parts, stopped_at(step))
     assert fit(config, parts, Interrupt()).steps == 6
     same_run(whole, parts)
+
+
+@pytest.mark.slow
+def test_a_changed_patience_is_used(small: Any, made: Any, stopped_at: Any) -> None:
+    config = small(*PATIENT)
+    folder = made(config, "run")
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(3))
+    more = small(*PATIENT, "callbacks.early_stopping.patience=3", "resume.allow=[callbacks]")
+    folder.create(to_dict(more))
+    assert fit(more, folder, Interrupt()).steps == 8
+
+
+@pytest.mark.slow
+def test_a_run_that_a_callback_ended_goes_on_without_it(small: Any, made: Any) -> None:
+    config = small(*PATIENT)
+    folder = made(config, "run")
+    assert fit(config, folder, Interrupt()).steps == 6
+    without = small(*(word for word in PATIENT if not word.startswith("callbacks")), "resume.allow=[callbacks]")
+    folder.create(to_dict(without))
+    trained = fit(without, folder, Interrupt())
+    assert (trained.steps, trained.stopped) == (without.trainer.max_steps, None)
 
 
 @pytest.mark.slow

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from variations.configuration.compose import to_dict
 from variations.store.ledger import workplace
 from variations.store.own_code import refuse_to_continue
 from variations.system.errors import Interrupted, UserError
@@ -133,6 +135,48 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
     checkpoints.save(parts.checkpoints / "best1.pt", {"model": {}, "step": 1})
     fit(config, parts, Interrupt())
     same_run(whole, parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "setting"),
+    [
+        ("recipe.lr=1e-6", {}),
+        ("recipe.beta1=0.5", {"betas": (0.5, 0.98)}),
+        ("recipe.weight_decay=0.1", {"weight_decay": 0.1}),
+    ],
+)
+def test_an_allowed_change_of_the_optimiser_holds_from_the_next_update_on(
+    change: str, setting: dict[str, Any], small: Any, made: Any, stopped_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small("recipe.beta2=0.98")
+    folder = made(config, "run")
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(5))
+    changed = small("recipe.beta2=0.98", change, f"resume.allow=[{change.partition('=')[0]}]")
+    folder.create(to_dict(changed))
+    seen: list[dict[str, Any]] = []
+    step = torch.optim.Adam.step
+
+    def watched(self: torch.optim.Adam, *more: Any, **named: Any) -> Any:
+        seen.append({key: value for key, value in self.param_groups[0].items() if key != "params"})
+        return step(self, *more, **named)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", watched)
+    trained = fit(changed, folder, Interrupt())
+    assert len(seen) == 12 - 5
+    assert [group["lr"] for group in seen] == [trained.step.rate(number) for number in range(6, 13)]
+    assert all({key: group[key] for key in setting} == setting for group in seen)
+
+
+@pytest.mark.slow
+def test_another_optimiser_is_refused_in_mid_training(small: Any, made: Any, stopped_at: Any) -> None:
+    config = small()
+    folder = made(config, "run")
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(5))
+    with pytest.raises(UserError, match=r"recipe\.optimizer: adam → sgd"):
+        folder.create(to_dict(small("recipe.optimizer=sgd", "resume.allow=[recipe]")))
 
 
 @pytest.mark.slow

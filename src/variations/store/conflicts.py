@@ -27,8 +27,8 @@ def allowed(config: Mapping[str, Any]) -> list[str]:
     return [*((config.get("resume") or {}).get("allow") or [])]
 
 
-FIXED = ("trainer.devices", "trainer.nodes")
-"""Keys that no run can change in mid-training: each device has its own position in the data."""
+FIXED = ("trainer.devices", "trainer.nodes", "recipe.optimizer")
+"""Keys that no run can change in mid-training: devices have their positions in the data, an optimiser has its state."""
 
 
 def forbidden(config: Mapping[str, Any], changes: Changes) -> Changes:

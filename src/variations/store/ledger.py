@@ -79,12 +79,24 @@ def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
     """Where the run of `path` (seed<k>) is to be executed: in the latest attempt, or if `config.force`, in a new one.
 
     With `force`, the newest attempt is continued if `config` can do that. Makes no folder.
+
+    Raises:
+        UserError: With `force`, a trial run (`debug`) would hide a finished one.
     """
     if config is None or not config.force:
         found = latest(path)
         return found.path if found is not None else Path(path)
     family = attempts(path)
+    if config.debug.name and any(other.finished() and not _is_trial(other) for other in family):
+        raise UserError(
+            f"{path} has a finished run, and tables would show the trial run (debug={config.debug.name}) in its place: "
+            "give the trial another name (name=…, a sweep: sweep.name=…)."
+        )
     return family[-1].path if family and _continues(family[-1], config) else next_attempt(path)
+
+
+def _is_trial(folder: RunFolder) -> bool:
+    return bool((folder.config().get("debug") or {}).get("name"))
 
 
 def _continues(folder: RunFolder, config: RunConfig) -> bool:

@@ -90,9 +90,18 @@ def _keys(line: str) -> list[str]:
     return [*typed_keys([line]), *(keys_of_option(group, option) if "." not in group else ())]
 
 
+def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, with values, that decide which part of the dev set the dev loss covers."""
+    flat = flatten({group: config.get(group) or {} for group in ("trainer", "recipe", "data")})
+    of_size = ("trainer.tokens_per_batch", "recipe.batch_tokens", "data.max_length")
+    limited = flat.get("trainer.limit_val_batches") is not None
+    return {key: flat.get(key) for key in ("trainer.limit_val_batches", *(of_size if limited else ()))}
+
+
 def other_validations(row: Row, base: Row) -> str | None:
     """A note if the dev scores of two rows' curves are of different numbers of sentences; None if not."""
-    ours, theirs = (flatten({"trainer": side.config.get("trainer") or {}}) for side in (row, base))
-    keys = [key for key in ("trainer.limit_val_batches", "trainer.val_bleu") if ours.get(key) != theirs.get(key)]
+    bleu = [{"trainer.val_bleu": (side.config.get("trainer") or {}).get("val_bleu")} for side in (row, base)]
+    ours, theirs = (validated_on(side.config) | of for side, of in zip((row, base), bleu, strict=True))
+    keys = [key for key in ours if key in theirs and ours[key] != theirs[key]]
     words = ", ".join(f"{key} {as_typed(theirs.get(key))}→{as_typed(ours.get(key))}" for key in keys)
     return f"its validations are not those of its base row ({words}): not compared" if keys else None

@@ -245,7 +245,7 @@ def convention(table: Table, measure: Measure) -> str | None:
 
 def _part(config: Mapping[str, Any]) -> str:
     """Which part of the dev and test data was measured, if not all."""
-    trainer = config.get("trainer") or {}
+    trainer = (config.get("trainer") or {}) if task_of(config).limited else {}
     test, dev = trainer.get("limit_test"), trainer.get("limit_val_batches")
     found = [f"only the first {test:,} items of each tested set (trainer.limit_test)"] if test else []
     found += (

@@ -12,7 +12,15 @@ from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
 from variations.store.rows import SweepDefinition, edited
-from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides, unversioned
+from variations.tables.alike import (
+    differing,
+    listed,
+    other_code,
+    other_inputs,
+    other_overrides,
+    unversioned,
+    validated_on,
+)
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.correlation import spearman
@@ -201,9 +209,8 @@ def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | Non
 
 def _other_scale(measure: Measure, row: Row, base: Row) -> str | None:
     """On what a measure depends that differs between two rows; None if nothing does."""
-    parts = [(side.config.get("trainer") or {}).get("limit_val_batches") for side in (row, base)]
-    if measure.key.startswith("dev_") and parts[0] != parts[1]:
-        return "number of dev batches (trainer.limit_val_batches)"
+    if measure.key.startswith("dev_") and validated_on(row.config) != validated_on(base.config):
+        return "number or size of dev batches (trainer.limit_val_batches)"
     found = {run.result.get(measure.per) for side in (row, base) for run in side.finished} if measure.per else set()
     return measure.per if len(found - {None}) > 1 else None
 

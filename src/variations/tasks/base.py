@@ -103,8 +103,8 @@ class Experiment(Protocol):
         half = len(batch) // 2
         return batch[:half], batch[half:]
 
-    def before_update(self) -> None:
-        """Change the gradients of an update, which are means over its units, in place."""
+    def before_update(self, units: int) -> None:
+        """Change the gradients of an update, which are means over its `units` of the loss, in place."""
         return
 
     def after_update(self, step: int) -> None:

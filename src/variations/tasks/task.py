@@ -50,6 +50,8 @@ class Task(Configured, Protocol):
     """Units in which batches are counted: items, then units for metrics, such as `target_tokens`, and `flops` last."""
     loss_unit: str
     """The unit over which the loss is summed; gradients are divided by its count."""
+    limited: bool = True
+    """Whether `trainer.limit_test` and `trainer.limit_val_batches` make its tests and validations shorter."""
     monitor: str
     """The quantity in validations whose lowest value selects the best weights."""
     shown: Mapping[str, str] = {}

@@ -22,15 +22,28 @@ class EarlyStopping(pl.callbacks.EarlyStopping):
     """Stops training when a quantity has not improved in `patience` consecutive validations.
 
     Args:
-        monitor: A quantity in metrics.jsonl, such as `dev/nll`.
+        monitor: A quantity in metrics.jsonl, such as `dev/nll`; None: the dev loss of the task.
         mode: `min` or `max`: whether lower or higher is better.
         patience: Number of validations without improvement.
         min_delta: The smallest change that counts as improvement.
     """
 
-    def __init__(self, monitor: str = "dev/nll", mode: str = "min", patience: int = 3, min_delta: float = 0.0) -> None:
-        super().__init__(monitor, min_delta=min_delta, patience=patience, mode=mode, check_on_train_epoch_end=False)
+    def __init__(
+        self, monitor: str | None = None, mode: str = "min", patience: int = 3, min_delta: float = 0.0
+    ) -> None:
+        super().__init__(
+            monitor or "", min_delta=min_delta, patience=patience, mode=mode, check_on_train_epoch_end=False
+        )
         self._seen = -1
+
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
+        """Watch the task's dev loss, unless another quantity is named; its name is the key of the stored state."""
+        super().setup(trainer, pl_module, stage)
+        self.monitor = self.monitor or pl_module.task.monitor
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue to count; the patience is that of the configuration, which may have been changed."""
+        super().load_state_dict({**state_dict, "patience": self.patience})
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After an update that was followed by a validation."""

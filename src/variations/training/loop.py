@@ -54,6 +54,8 @@ class Loop(pl.Callback):
         """Why training ended before max_steps: `interrupted`, `max_minutes`, PRUNED or CALLBACK."""
         self.validated: tuple[int, Metrics] = (-1, {})
         """Step and metrics of the latest validation."""
+        self._callbacks = self._ended_by = to_dict(config)["callbacks"]
+        """Of the configuration, and those with which the checkpoint was written."""
         self._measured: list[Any] | None = None
         """Of the latest checkpoint: size and hash of the measurements before it."""
         self._last_step = self._saved_step = -1
@@ -79,7 +81,8 @@ class Loop(pl.Callback):
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
         # A run that had already used its minutes before its test gets no further ones.
-        keeps = self.stopped == CALLBACK or (self.stopped == "max_minutes" and self._overtime(task))
+        ended = self.stopped == CALLBACK and self._callbacks == self._ended_by
+        keeps = ended or (self.stopped == "max_minutes" and self._overtime(task))
         self.stopped = self.stopped if keeps else None
         trainer.should_stop = self.stopped is not None
 
@@ -180,11 +183,12 @@ class Loop(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best dev loss so far, why the run stopped here, if it did, and what it has measured."""
-        return {"best": self.best, "stopped": self.stopped, "measured": self._measured}
+        return {"best": self.best, "stopped": self.stopped, "measured": self._measured, "callbacks": self._callbacks}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a checkpoint; a run that was interrupted there goes on."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
         self._measured = state_dict.get("measured")
+        self._ended_by = state_dict.get("callbacks", self._callbacks)
         if self.stopped == "interrupted":
             self.stopped = None

@@ -8,6 +8,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from variations.store.atomic import read_object
@@ -44,8 +45,8 @@ def apply(
     """
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    usual = _usual_threads()
+    torch.set_num_threads(usual if threads is None else threads)
     chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
     if profile != "reference" and device == "cpu":
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
@@ -60,6 +61,14 @@ def apply(
     else:
         torch.set_float32_matmul_precision("highest")  # torch's default, also after another run of this process
     return chosen
+
+
+@cache
+def _usual_threads() -> int:
+    """torch's own choice of threads: their number before this process's first run changes it."""
+    import torch
+
+    return torch.get_num_threads()
 
 
 def threads_before(folder: RunFolder, threads: int) -> dict[str, list[int]]:

@@ -26,5 +26,19 @@ def optimizer(
     return made, torch.optim.lr_scheduler.LambdaLR(made, [_from_0(group.rate) for group in groups])
 
 
+def settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Each group's settings, such as Adam's betas, without its parameters and its learning rate."""
+    return [{key: value for key, value in group.items() if key not in _STATE} for group in optimizer.param_groups]
+
+
+def renew(optimizer: Any, rates: Any, wanted: Sequence[dict[str, Any]]) -> None:
+    """Replace what a checkpoint has restored of `settings` by those of the configuration, and the rates likewise."""
+    for group, own, base, factor in zip(optimizer.param_groups, wanted, rates.base_lrs, rates.lr_lambdas, strict=True):
+        group.update(own, lr=base * factor(rates.last_epoch))
+
+
+_STATE = ("params", "lr", "initial_lr")
+
+
 def _from_0(rate: Callable[[int], float]) -> Callable[[int], float]:
     return lambda s: rate(s + 1)

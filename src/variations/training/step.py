@@ -89,7 +89,7 @@ class Step(pl.LightningModule):
             torch._foreach_div_(
                 gradients, self._units(counted) / self.trainer.world_size
             )  # DDP has averaged over ranks
-        self.experiment.before_update()
+        self.experiment.before_update(self._units(counted))
         own, norm = torch.stack(update.sums).sum(0), torch.nn.utils.get_total_norm(gradients)
         where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
         seen = Seen(step, where, own[0], [batch.index for _, batch in update.batches], norm)
@@ -143,9 +143,14 @@ class Step(pl.LightningModule):
         if self.average is not None:
             self.average.start(self.model)
 
+    def on_train_start(self) -> None:
+        """Use the optimiser's settings and rates of this configuration, not those that a checkpoint has restored."""
+        schedule.renew(self.optimizers(), self.lr_schedulers(), self._settings)
+
     def configure_optimizers(self) -> Any:
         """Adam over the experiment's parameter groups, each with its own schedule, which advances once per update."""
         optimizer, rates = schedule.optimizer(self.groups, self.config)
+        self._settings = schedule.settings(optimizer)
         return {"optimizer": optimizer, "lr_scheduler": rates}
 
     def _units(self, counts: list[int]) -> int:

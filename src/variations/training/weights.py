@@ -93,9 +93,9 @@ def _chosen(
     checkpoints.refuse_foreign(newest, state["variations"].get("config"), folder.config())
     step = int(state["global_step"])
     moving = state["variations"].get("average")
-    if config.recipe.ema and moving is not None:
-        return moving["weights"], [step]
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
+    if config.recipe.ema and moving is not None:
+        weights |= moving["weights"]  # which lack what cannot be averaged, such as Boolean buffers
     return weights, [step]
 
 

@@ -25,7 +25,7 @@ from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
 from variations.training.schedule import optimizer
-from variations.training.weights import load_network
+from variations.training.weights import final_weights, load_network
 
 TINY = ["task=question_answering", "data.tasks=[1,15]", "data.toy_questions=80", "model.d=6", "recipe.batch_size=16"]
 
@@ -49,7 +49,7 @@ def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExper
             batch = next(batches)
         learner.zero_grad()
         (experiment.losses(batch)[0] / len(batch)).backward()
-        experiment.before_update()
+        experiment.before_update(len(batch))
         learner.step()
         rates.step()
         experiment.after_update(step)
@@ -105,7 +105,7 @@ def test_gradients_are_each_networks_own_sum() -> None:
     experiment = QuestionAnsweringExperiment(of, data)
     batch = next(iter(data.train_dataloader()))
     (experiment.losses(batch)[0] / len(batch)).backward()
-    experiment.before_update()
+    experiment.before_update(len(batch))
     net = experiment.network.reader("15")
     loss = net.loss(batch.stories["15"]).sum()
     wanted = torch.autograd.grad(loss, list(net.parameters()))
@@ -250,6 +250,38 @@ def test_an_interrupted_run_is_the_run_that_was_not(
     ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 8
+
+
+@pytest.mark.slow
+def test_an_update_that_is_split_for_memory_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = ["trainer.max_steps=4", "trainer.log_every=1", "trainer.precision=64-true", "recipe.norm=1e9"]
+    of = config(*overrides, "logger=none", "trainer.progress=false")
+    losses = QuestionAnsweringExperiment.losses
+    found = []
+    for name, most in (("whole", 10**9), ("split", 10)):
+
+        def limited(self: Any, batch: Any, most: int = most) -> Any:
+            if len(batch) > most:
+                raise MemoryError
+            return losses(self, batch)
+
+        monkeypatch.setattr(QuestionAnsweringExperiment, "losses", limited)
+        folder = RunFolder(tmp_path / name).create(to_dict(of))
+        found.append(fit(of, folder, Interrupt()))
+    whole, split = found
+    assert whole.step.budget.oom_splits == 0 < split.step.budget.oom_splits
+    for name, weights in whole.step.model.state_dict().items():
+        torch.testing.assert_close(split.step.model.state_dict()[name], weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_moving_average_of_a_linear_start_can_be_tested(tmp_path: Path) -> None:
+    of = config("recipe.ema=0.9", "trainer.max_steps=8", "recipe.linear_epochs=1", "logger=none")
+    folder = RunFolder(tmp_path / "run").create(to_dict(of))
+    trained = fit(of, folder, Interrupt())
+    weights, steps = final_weights(of, folder)
+    assert steps == [8]
+    trained.step.model.load_state_dict(weights)
 
 
 def test_what_is_read_for_a_question() -> None:

@@ -178,7 +178,7 @@ def test_damaged_answers_are_named(damage: str, tmp_path: Path) -> None:
 
 def test_what_may_be_compared() -> None:
     babi = {"data": {"kind": "babi", "tasks": list(range(1, 21))}, "model": {"restarts": 10}}
-    part = {"data": {"kind": "babi", "tasks": [1, 2]}, "model": {"restarts": 3}}
+    part = {"data": {"kind": "babi", "tasks": [1, 2]}, "model": {"kind": "memn2n", "restarts": 3}}
     toy = {"data": {"kind": "toy", "tasks": [1, 2]}}
     mean, one = TASK.published("mean_error"), TASK.published("task_2")
     assert TASK.incomparable(mean, babi) is None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: with trainer.precision=64-true, Lightning sets its fields
 class Stories:
     """A batch of B questions for each of R restarts, over memories of at most n sentences of at most J words.
 

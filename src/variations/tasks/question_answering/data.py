@@ -37,7 +37,7 @@ class Group:
     """By task."""
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: with trainer.precision=64-true, Lightning sets its fields
 class Batch:
     """A batch for each group's network."""
 

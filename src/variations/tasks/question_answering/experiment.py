@@ -38,7 +38,6 @@ class QuestionAnsweringExperiment(Experiment):
         if config.trainer.precision == "64-true":
             self.network.double()
         self.batches = data.batches()
-        self._questions = 1
         self._dev_scores: list[float] = []
         self._start_linearly(0)
 
@@ -49,7 +48,6 @@ class QuestionAnsweringExperiment(Experiment):
 
     def losses(self, batch: Batch) -> tuple[Tensor]:
         """The loss, summed over questions, restarts and groups."""
-        self._questions = len(batch)
         return (torch.stack([self.network.reader(name).loss(s).sum() for name, s in batch.stories.items()]).sum(),)
 
     def count(self, batch: Batch) -> list[int]:
@@ -80,10 +78,10 @@ class QuestionAnsweringExperiment(Experiment):
         first, second = ({name: pair[half] for name, pair in both.items()} for half in (0, 1))
         return Batch(first, batch.index), Batch(second, batch.index)
 
-    def before_update(self) -> None:
+    def before_update(self, units: int) -> None:
         """Turn the gradient, a mean over the update's questions, into each network's sum, and clip its norm."""
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
-        torch._foreach_mul_(gradients, self._questions)
+        torch._foreach_mul_(gradients, units)
         for net in self.network.values():
             clip(list(net.parameters()), self.config.recipe.norm)
 

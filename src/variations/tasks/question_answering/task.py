@@ -49,6 +49,7 @@ class QuestionAnswering(Measures):
     units: Sequence[str] = ("questions", "sentences", "flops")
     loss_unit = "questions"
     monitor = "dev/loss"
+    limited = False
     curves: Mapping[str, Recorded] = {
         "dev/error": Recorded("dev error, %"),
         "dev/loss": Recorded("dev loss, nats per question"),

@@ -107,7 +107,7 @@ class SequenceExperiment(Experiment):
         """Alternate pairs."""
         return halves(batch)
 
-    def before_update(self) -> None:
+    def before_update(self, units: int) -> None:
         """Centre the gradients of κ and α, if configured."""
         self.network.adjust_gradients()
 
@@ -133,7 +133,7 @@ class SequenceExperiment(Experiment):
         limit = self.config.trainer.limit_val_batches
         with place.precision():
             for number, batch in enumerate(self.data.dev_dataloader()):
-                if limit is not None and number >= limit:
+                if limit is not None and number * place.world + place.rank >= limit:  # ranks take batches in turn
                     break
                 nll, count = self.evaluate(batch.to(place.device))
                 total, tokens = total + nll, tokens + count
