@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from variations.configuration.schema import SweepConfig
-from variations.store.rows import define
+from variations.store.rows import define, file_sha256
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
@@ -34,6 +34,37 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
     assert notes["learned"] == ()
     assert notes["sinusoidal"] == ("its configuration is that of its base row", f"finished with {told}")
     assert notes["swapped"] == ("its configuration is that of its base row", f"finished with {told}")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("model: {h: 1}\n", ""),
+        ("defaults: [{override /model: weighted}]\n", ""),
+        ("", "defaults: [{override /recipe: quick}]\n"),
+        ("label: old\n", None),
+        ("trainer: {max_steps: 5}\n", None),
+    ],
+)
+def test_a_key_or_a_choice_that_a_file_has_lost_is_noticed(
+    before: str, now: str | None, make_run: Any, store: Path, configuration: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """`now` None: what was removed is a label, or one of the trainer's keys, and makes no difference."""
+    folder = tmp_path / "conf" / "variation" / "mine"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path / "conf"])
+    path, head = folder / "one.yaml", "variation: {table: mine, row: one, label: One}\n"
+    path.write_text(head + (before if not before.startswith("label") else ""))
+    config = configuration(variation__table="mine", variation__row="one")
+    sha256 = file_sha256("one", "mine", config)
+    run = make_run("mine", "one", 1, 31.0, config=config)
+    run.write_result((run.result() or {}) | {"row_file": sha256})
+    sweep = define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store)
+    noted = "finished before its file was edited, in which something is set or chosen otherwise now"
+    assert noted not in build(sweep, store).lines[0].notes
+    path.write_text(head.replace("One", "Two") + (now or ""))
+    assert (noted in build(sweep, store).lines[0].notes) == (now is not None)
 
 
 def test_a_row_file_that_was_copied_to_another_table_is_looked_up_where_it_is(

@@ -1,6 +1,7 @@
 """Rows of a table as the sweep file defines them."""
 
 import glob
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean
-from variations.store.atomic import read_yaml
+from variations.store.atomic import json_text, read_yaml
 from variations.store.differences import symbol
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER, SINGLE, RunFolder
@@ -299,6 +300,30 @@ def keys_of_option(group: str, option: str) -> list[str]:
 
 _SCALED = re.compile(r"\$\{(width|depth|steps):([\d.]+)\}")
 """A size of a paper, which the recipe scales."""
+
+
+def file_sha256(row: str, table: str, config: Mapping[str, Any]) -> str | None:
+    """SHA-256 of all that a row's file and those that it inherits set and choose, labels and figures apart.
+
+    None without a file. As for `edited`, keys that the sweep sets and the trainer's keys do not count.
+    """
+    if not doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml"):
+        return None
+    sweep = config.get("sweep") or {}
+    silent = (*typed_keys(sweep.get("overrides") or []), "trainer", "seed")
+    kept = {key: value for key, value in stated(row, table).items() if not covered(key, silent)}
+    return hashlib.sha256(json_text([kept, _choices(row, table)], indent=None).encode()).hexdigest()
+
+
+def _choices(row: str, table: str) -> list[Any]:
+    """The defaults lists of a row's file and of those that it inherits."""
+    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml")
+    entries = [*(_mapping(found[0]).get("defaults") or [])] if found else []
+    parents = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
+    for entry in parents:
+        folder, _, name = entry.removeprefix("/variation/").rpartition("/")
+        entries += _choices(name, folder or table)
+    return entries
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

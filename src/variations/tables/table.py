@@ -11,7 +11,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
-from variations.store.rows import SweepDefinition, edited
+from variations.store.rows import SweepDefinition, edited, file_sha256
 from variations.tables.alike import (
     differing,
     listed,
@@ -271,7 +271,13 @@ def _edited(row: Row) -> list[str]:
     own = row.definition.row.partition(",")[0]  # without the point of a crossed table
     found = edited(own, str(row.definition.table or table), row.config)
     words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
-    return [f"finished with another configuration than its file has now: {words}"] if found else []
+    if found:
+        return [f"finished with another configuration than its file has now: {words}"]
+    known = {run.result.get("row_file") for run in row.finished} - {None}
+    # A file that was copied from another table may still name that one, whose file the run has looked up.
+    if known and row.definition.table in (None, table) and known != {file_sha256(own, str(table), row.config)}:
+        return ["finished before its file was edited, in which something is set or chosen otherwise now"]
+    return []
 
 
 def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None) -> Figure:

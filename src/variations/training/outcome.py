@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
@@ -12,6 +13,8 @@ from variations.store import conflicts
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
+from variations.store.rows import file_sha256
+from variations.system.errors import UserError
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained
 from variations.training.tracking.final import Final
@@ -36,6 +39,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
+        "row_file": _row_file(config),
     } | _costs(config, trained, None if source is folder else source.result())
     performance = (folder.environment() or {}).get("performance") or {}
     if others := performance.get("threads_before"):
@@ -48,6 +52,15 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))
     return result
+
+
+def _row_file(config: RunConfig) -> str | None:
+    """The SHA-256 of what the row's file says; None without one."""
+    table, row = config.variation.table, config.variation.row
+    try:
+        return file_sha256(row.partition(",")[0], table, to_dict(config)) if table and row else None
+    except UserError:  # it was damaged since
+        return None
 
 
 def _hardware(config: RunConfig, trained: Trained) -> dict[str, Any]:
