@@ -54,8 +54,8 @@ SHARED = {
     "decode": {"beam": 1},
 }
 GOOD = tuple(row for row in ROWS if row != "broken")
-TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256", "metrics_sha256")
-"""Parts of a result that depend on the clock or the machine."""
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256", "metrics_sha256", "row_file")
+"""Parts of a result that depend on the clock, the machine, or on whether the process knows the folder of the rows."""
 WAIT = 600.0
 ALONE = """
 import sys

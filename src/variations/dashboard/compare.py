@@ -212,7 +212,7 @@ def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[pa
     """The sentences of the test set on which the runs differ most, and what could not be compared."""
     texts = [store.outputs(run, "test") for run in runs]
     notes = [
-        f"{run.id} has stored no texts, so its sentences are not shown."
+        f"{run.id} has stored no texts, so none of them are shown."
         for run, items in zip(runs, texts, strict=True)
         if not items
     ]

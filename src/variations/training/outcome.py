@@ -55,7 +55,10 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
 
 
 def _row_file(config: RunConfig) -> str | None:
-    """The SHA-256 of what the row's file says; None without one."""
+    """The SHA-256 of what the row's file says; None without one.
+
+    Also None if it is in the folder of `--config-dir`, which the processes of a sweep's rows do not know.
+    """
     table, row = config.variation.table, config.variation.row
     try:
         return file_sha256(row.partition(",")[0], table, to_dict(config)) if table and row else None
