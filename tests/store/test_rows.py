@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from variations.configuration.schema import SweepConfig
-from variations.store.rows import RowDefinition, define, label_of, load_row, told_apart
+from variations.store.row_files import label_of
+from variations.store.rows import RowDefinition, define, load_row, told_apart
 from variations.system.errors import UserError
 
 Configure = Callable[..., dict[str, Any]]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from variations.configuration.schema import SweepConfig
-from variations.store.rows import define, file_sha256
+from variations.store.row_files import fingerprint
+from variations.store.rows import define
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
@@ -57,7 +58,7 @@ def test_a_key_or_a_choice_that_a_file_has_lost_is_noticed(
     path, head = folder / "one.yaml", "variation: {table: mine, row: one, label: One}\n"
     path.write_text(head + (before if not before.startswith("label") else ""))
     config = configuration(variation__table="mine", variation__row="one")
-    sha256 = file_sha256("one", "mine", config)
+    sha256 = fingerprint("one", "mine", config)
     run = make_run("mine", "one", 1, 31.0, config=config)
     run.write_result((run.result() or {}) | {"row_file": sha256})
     sweep = define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from variations.commands.cli import command
-from variations.commands.stored import put, root_of
+from variations.commands.stored import existing_root, put
 from variations.store.atomic import refuse_unwritable
-from variations.system.errors import UserError
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page
@@ -31,9 +30,7 @@ def show(config: ClaimsConfig) -> None:
         UserError: The file cannot be written, or `runs` is missing or cannot be read.
     """
     refuse_unwritable(out=config.out)
-    records = root_of(config.runs)
-    if not records.is_dir():
-        raise UserError(f"runs={config.runs}: there is no such folder. Give a folder of records, or a run store.")
+    records = existing_root(config.runs, "a folder of records, or a run store")
     text = page(read_papers(), Evidence(records))
     put(text, config.out)
 

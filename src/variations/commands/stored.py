@@ -34,6 +34,14 @@ def root_of(runs: str) -> Path:
     return root
 
 
+def existing_root(runs: str, what: str) -> Path:
+    """`root_of`, which must exist; `what` says what to give instead. Raises UserError if it does not."""
+    root = root_of(runs)
+    if not root.is_dir():
+        raise UserError(f"runs={runs}: there is no such folder. Give {what}.")
+    return root
+
+
 @dataclass
 class SweepKeys:
     """A sweep whose runs are stored."""
@@ -72,11 +80,11 @@ class SweepKeys:
 
     def _look(self) -> None:
         """See that the run store is one. Raises UserError; only warns of the usual folder, which may still come."""
+        if self.runs != SweepKeys.runs:
+            existing_root(self.runs, "the root of the run store")
         if root_of(self.runs).is_dir():
             self._name_others()
             return
-        if self.runs != SweepKeys.runs:
-            raise UserError(f"runs={self.runs}: there is no such folder. Give the root of the run store.")
         sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
 
     def _name_others(self) -> None:

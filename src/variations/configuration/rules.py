@@ -9,6 +9,8 @@ from typing import Any
 from variations.configuration.suggestions import did_you_mean
 
 CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""What Python reads in place of bytes that are not UTF-8."""
 LARGEST = {int: 2**32 - 1, float: 3e38}
 """The largest seed and the largest float32; no number of a configuration may exceed them."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
@@ -75,11 +77,7 @@ def is_text(value: Any) -> bool:
     """Whether a text, or all texts of a list, can be written as UTF-8; bytes of a path in another encoding cannot."""
     if isinstance(value, list | tuple):
         return all(map(is_text, value))
-    try:
-        value.encode() if isinstance(value, str) else None
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not (isinstance(value, str) and SURROGATE.search(value))
 
 
 def _inside(value: float, bounds: dict[str, float]) -> bool:

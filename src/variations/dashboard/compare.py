@@ -14,7 +14,8 @@ from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.store.inputs import recorded
-from variations.store.rows import label_of, natural
+from variations.store.row_files import label_of
+from variations.store.rows import natural
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_texts, unversioned
 from variations.tables.departures import of_run

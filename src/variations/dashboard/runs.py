@@ -13,7 +13,7 @@ from variations.figures.weights import KEY, branched
 from variations.store.atomic import read_json
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
-from variations.store.rows import label_of
+from variations.store.row_files import label_of
 from variations.system.errors import UserError
 
 SAMPLES = 20

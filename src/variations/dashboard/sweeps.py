@@ -16,7 +16,8 @@ from variations.dashboard.walk import Found
 from variations.store.atomic import is_number, stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder, latest, to_read
-from variations.store.rows import RowDefinition, SweepDefinition, define, label_of
+from variations.store.row_files import label_of
+from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig

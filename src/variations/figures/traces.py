@@ -8,6 +8,7 @@ from typing import Any
 from variations.configuration.tasks import DEFAULT, named
 from variations.store.atomic import is_number
 from variations.store.ledger import RunFolder
+from variations.store.row_files import label_of
 
 COSTS = ("step", "tokens", "seconds", "flops")
 """Keys of a line of metrics that measure the training so far; `tokens` are source and target tokens together."""
@@ -51,7 +52,7 @@ class Curve:
 def run_row(folder: RunFolder) -> TracedRow:
     """One run as a row by itself. Raises UserError if there is none or its files are damaged."""
     config = folder.config()
-    label = (config.get("variation") or {}).get("label") or folder.row
+    label = label_of(config, folder.row)
     lines = [with_tokens(line) for line in folder.measurements.read()]
     result = folder.result()
     metrics = {folder.seed: lines} if lines else {}

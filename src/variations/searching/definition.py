@@ -25,7 +25,8 @@ from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import covered, identity
-from variations.store.rows import keys_of_option, load_row
+from variations.store.row_files import keys_of_option
+from variations.store.rows import load_row
 from variations.system.errors import ConfigError
 
 PLUGIN = "hydra/sweeper=optuna"

@@ -1,7 +1,6 @@
 """Rows of a table as the sweep file defines them."""
 
 import glob
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,19 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
-
 from variations.configuration import doors
-from variations.configuration.compose import scaled
-from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean
-from variations.store.atomic import json_text, read_yaml
 from variations.store.differences import symbol
-from variations.store.identity import covered, defaults, flatten, is_incidental
+from variations.store.identity import flatten
+from variations.store.row_files import mapping, row_file
 from variations.store.run_folder import SEED_FOLDER, SINGLE, RunFolder
-from variations.system.errors import UserError, yaml_fault
+from variations.system.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -191,7 +186,7 @@ def _base_in_grid(name: str, names: Sequence[str], conf: Path) -> str | None:
     chosen = found[1] if found else ""
     for at in (place.start() for place in re.finditer("_", chosen)):  # a table's name may have some, too
         table, row = chosen[:at], chosen[at + 1 :]
-        if doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf):
+        if row_file(row, table, conf):
             base = load_row(f"{table}/{row}", table, conf=conf).base
             there = name.replace(f"variation={chosen}", f"variation={table}_{base}")
             return there if there in names and there != name else None
@@ -259,125 +254,6 @@ def _at(row: RowDefinition, point: str, first: str) -> RowDefinition:
     return replace(here, id=None, published={}, provenance=None, note=None)
 
 
-_INCLUDED = ("branch", "positions")
-"""Groups whose options count as part of a row's file that chooses them: no other group changes their keys."""
-
-
-def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
-    """The keys that a row's file and the files that it inherits set, as flat keys with unresolved values.
-
-    Of the groups that they choose, only `_INCLUDED` are included.
-    """
-    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
-    if not found:
-        return {}
-    content = dict(_mapping(found[0]))
-    values: dict[str, Any] = {}
-    for entry in content.pop("defaults", None) or []:
-        if isinstance(entry, str) and entry != "_self_":
-            folder, _, name = entry.removeprefix("/variation/").rpartition("/")
-            values |= stated(name, folder or table, conf)
-        for key, option in entry.items() if isinstance(entry, dict) else ():
-            group = key.removeprefix("override ").lstrip("/")
-            if group in _INCLUDED:
-                files = doors.files(f"{group}/{glob.escape(str(option))}.yaml", conf)
-                values = {key: value for key, value in values.items() if not covered(key, [group])}
-                values |= flatten(_mapping(files[0]), f"{group}.") if files else {}
-    return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
-
-
-def keys_of_option(group: str, option: str) -> list[str]:
-    """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
-    file = doors.file_of(f"{group}/{option}")
-    if file is None:
-        return []
-    content = dict(_mapping(file))
-    included = [entry for entry in content.pop("defaults", None) or [] if isinstance(entry, str) and entry != "_self_"]
-    package = re.match(r"# @package (\S+)", file.read_text(encoding="utf-8"))
-    place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
-    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name))]
-
-
-_SCALED = re.compile(r"\$\{(width|depth|steps):([\d.]+)\}")
-"""A size of a paper, which the recipe scales."""
-
-
-def file_sha256(row: str, table: str, config: Mapping[str, Any]) -> str | None:
-    """SHA-256 of all that a row's file and those that it inherits set and choose, labels and figures apart.
-
-    None without a file. As for `edited`, keys that the sweep sets and the trainer's keys do not count.
-    """
-    if not doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml"):
-        return None
-    sweep = config.get("sweep") or {}
-    silent = (*typed_keys(sweep.get("overrides") or []), "trainer", "seed")
-    kept = {key: value for key, value in stated(row, table).items() if not covered(key, silent)}
-    return hashlib.sha256(json_text([kept, _choices(row, table)], indent=None).encode()).hexdigest()
-
-
-def _choices(row: str, table: str) -> list[Any]:
-    """The defaults lists of a row's file and of those that it inherits."""
-    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml")
-    entries = [*(_mapping(found[0]).get("defaults") or [])] if found else []
-    parents = [entry for entry in entries if isinstance(entry, str) and entry != "_self_"]
-    for entry in parents:
-        folder, _, name = entry.removeprefix("/variation/").rpartition("/")
-        entries += _choices(name, folder or table)
-    return entries
-
-
-def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys whose value in a row's file is no longer that of its run: `{"model.h": (8, 16)}`, the run's value first.
-
-    Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
-    """
-    sweep, flat, usual = config.get("sweep") or {}, flatten(config), defaults(config)
-    # The choice of a group, such as recipe=quick, does not replace what the row's file itself says.
-    typed = [key for key in typed_keys(sweep.get("overrides") or []) if "." in key or key in (*usual, *_INCLUDED)]
-    found = {}
-    for key, written in stated(row, table).items():
-        now = _resolved(written, config)
-        if covered(key, (*typed, "trainer", "defaults", "seed")) or is_incidental(key, config) or "${" in str(now):
-            continue
-        old = flat.get(key, usual.get(key))
-        if old != now:
-            found[key] = (old, now)
-    return found
-
-
-def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
-    """The value of `${width:64}` and the like under the run's recipe; any other value unchanged."""
-    match = _SCALED.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
-        return float(value) if number else value
-    return scaled(float(match[2]), match[1], (config.get("recipe") or {}).get("scale") or {})
-
-
-def with_sizes(label: str, variation: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """The label of a run's row, with the scaled value behind each size that is the paper's: `N=2 (here 1)`.
-
-    Args:
-        label: As the row's file says it, `N=2`.
-        variation: `variation.table` and `variation.row`, which name the file.
-        config: Of the run.
-    """
-    table, row = variation.get("table"), variation.get("row")
-    for written in stated(str(row), str(table)).values() if table and row and "=" in label else ():
-        match = _SCALED.fullmatch(written) if isinstance(written, str) else None
-        if match and (here := _resolved(written, config)) != float(match[2]):
-            label = re.sub(rf"(={re.escape(match[2])})(?![\d.])", rf"\1 (here {here})", label)
-    return label
-
-
-def label_of(config: Mapping[str, Any], row: str) -> str:
-    """The label that a run's configuration gives to its row, with scaled sizes; the name `row` if there is none."""
-    variation = config.get("variation")
-    if not isinstance(variation, Mapping) or not variation.get("label"):
-        return row
-    return with_sizes(str(variation["label"]), variation, config)
-
-
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
     """The rows with unique labels: equal labels get the table's letter, or else the row's name."""
     for part in ("group", "row"):
@@ -394,24 +270,12 @@ def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
     """
     head, _, row = reference.rpartition("/")
     table = head or table
-    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
-    content = _mapping(found[0]).get("variation") or {} if found else {}
-    return row_definition(row, {**content, "table": table} if found else {})
+    file = row_file(row, table, conf)
+    content = mapping(file).get("variation") or {} if file else {}
+    return row_definition(row, {**content, "table": table} if file else {})
 
 
 def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:
     """A row from the `variation` part of a configuration."""
     known = {key: value for key, value in variation.items() if key in RowDefinition.__dataclass_fields__ and value}
     return RowDefinition(**({"label": row} | known | {"row": row}))
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        content = read_yaml(path)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {yaml_fault(error)}") from error
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"Cannot read {path}: it does not contain keys and values.")
-    return content

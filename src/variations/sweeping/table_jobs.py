@@ -16,7 +16,8 @@ from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import covered, is_incidental
 from variations.store.naming import run_folder
-from variations.store.rows import crossed_label, crossed_name, keys_of_option, load_row
+from variations.store.row_files import keys_of_option
+from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
 from variations.sweeping.table_rows import circle_faults, misnamed, rows_and_faults, share_faults

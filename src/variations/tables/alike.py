@@ -7,7 +7,7 @@ from typing import Any
 from variations.configuration.overrides import typed_keys
 from variations.store.atomic import as_typed
 from variations.store.identity import changed_keys, covered, flatten, is_incidental
-from variations.store.rows import keys_of_option
+from variations.store.row_files import keys_of_option
 from variations.tables.collect import Row, SeedRun
 
 LISTED = 3

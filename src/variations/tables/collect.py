@@ -12,7 +12,8 @@ from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
-from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart, with_sizes
+from variations.store.row_files import with_sizes
+from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 from variations.tasks.base import CurveReader, Measure, TestedRun

@@ -11,7 +11,8 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
-from variations.store.rows import SweepDefinition, edited, file_sha256
+from variations.store.row_files import edited, fingerprint
+from variations.store.rows import SweepDefinition
 from variations.tables.alike import (
     differing,
     listed,
@@ -275,7 +276,7 @@ def _edited(row: Row) -> list[str]:
         return [f"finished with another configuration than its file has now: {words}"]
     known = {run.result.get("row_file") for run in row.finished} - {None}
     # A file that was copied from another table may still name that one, whose file the run has looked up.
-    if known and row.definition.table in (None, table) and known != {file_sha256(own, str(table), row.config)}:
+    if known and row.definition.table in (None, table) and known != {fingerprint(own, str(table), row.config)}:
         return ["finished before its file was edited, in which something is set or chosen otherwise now"]
     return []
 

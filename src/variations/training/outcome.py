@@ -13,7 +13,7 @@ from variations.store import conflicts
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
-from variations.store.rows import file_sha256
+from variations.store.row_files import fingerprint
 from variations.system.errors import UserError
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained
@@ -61,7 +61,7 @@ def _row_file(config: RunConfig) -> str | None:
     """
     table, row = config.variation.table, config.variation.row
     try:
-        return file_sha256(row.partition(",")[0], table, to_dict(config)) if table and row else None
+        return fingerprint(row.partition(",")[0], table, to_dict(config)) if table and row else None
     except UserError:  # it was damaged since
         return None
 

@@ -1,0 +1,163 @@
+"""The files of rows, conf/variation/<table>/<row>.yaml: what they set, what has changed since, and labels."""
+
+import glob
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from variations.configuration import doors
+from variations.configuration.compose import scaled
+from variations.configuration.overrides import typed_keys
+from variations.configuration.places import CONF
+from variations.store.atomic import json_text, read_yaml
+from variations.store.identity import covered, defaults, flatten, is_incidental
+from variations.system.errors import UserError, yaml_fault
+
+_INCLUDED = ("branch", "positions")
+"""Groups whose options count as part of a row's file that chooses them: no other group changes their keys."""
+
+
+def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
+    """The keys that a row's file and the files that it inherits set, as flat keys with unresolved values.
+
+    Of the groups that they choose, only `_INCLUDED` are included.
+    """
+    file = row_file(row, table, conf)
+    if file is None:
+        return {}
+    content = dict(mapping(file))
+    values: dict[str, Any] = {}
+    for entry in content.pop("defaults", None) or []:
+        if parent := _inherited(entry, table):
+            values |= stated(*parent, conf)
+        for key, option in entry.items() if isinstance(entry, dict) else ():
+            group = key.removeprefix("override ").lstrip("/")
+            if group in _INCLUDED:
+                files = doors.files(f"{group}/{glob.escape(str(option))}.yaml", conf)
+                values = {key: value for key, value in values.items() if not covered(key, [group])}
+                values |= flatten(mapping(files[0]), f"{group}.") if files else {}
+    return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
+
+
+def _inherited(entry: Any, table: str) -> tuple[str, str] | None:
+    """The row and the table that an entry of a row file's defaults list inherits; None if it is something else."""
+    if not isinstance(entry, str) or entry == "_self_":
+        return None
+    folder, _, name = entry.removeprefix("/variation/").rpartition("/")
+    return name, folder or table
+
+
+def keys_of_option(group: str, option: str) -> list[str]:
+    """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
+    file = doors.file_of(f"{group}/{option}")
+    if file is None:
+        return []
+    content = dict(mapping(file))
+    included = [entry for entry in content.pop("defaults", None) or [] if isinstance(entry, str) and entry != "_self_"]
+    package = re.match(r"# @package (\S+)", file.read_text(encoding="utf-8"))
+    place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
+    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name))]
+
+
+_SCALED = re.compile(r"\$\{(width|depth|steps):([\d.]+)\}")
+"""A size of a paper, which the recipe scales."""
+
+
+def fingerprint(row: str, table: str, config: Mapping[str, Any]) -> str | None:
+    """SHA-256 of all that a row's file and those that it inherits set and choose, labels and figures apart.
+
+    None without a file. As for `edited`, keys that the sweep sets and the trainer's keys do not count.
+    """
+    if row_file(row, table) is None:
+        return None
+    silent = _silent(config)
+    kept = {key: value for key, value in stated(row, table).items() if not covered(key, silent)}
+    return hashlib.sha256(json_text([kept, _choices(row, table)], indent=None).encode()).hexdigest()
+
+
+def _choices(row: str, table: str) -> list[Any]:
+    """The defaults lists of a row's file and of those that it inherits."""
+    file = row_file(row, table)
+    entries = (mapping(file).get("defaults") or []) if file else []
+    parents = [parent for entry in entries if (parent := _inherited(entry, table))]
+    return [*entries, *(entry for parent in parents for entry in _choices(*parent))]
+
+
+def _silent(config: Mapping[str, Any]) -> list[str]:
+    """Keys of a row's file that do not count, because its sweep sets them, or because they are often typed."""
+    # The choice of a group, such as recipe=quick, does not replace what the row's file itself says.
+    usual, lines = defaults(config), (config.get("sweep") or {}).get("overrides") or []
+    typed = [key for key in typed_keys(lines) if "." in key or key in (*usual, *_INCLUDED)]
+    return [*typed, "trainer", "defaults", "seed"]
+
+
+def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys whose value in a row's file is no longer that of its run: `{"model.h": (8, 16)}`, the run's value first.
+
+    Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
+    """
+    flat, usual, silent = flatten(config), defaults(config), _silent(config)
+    found = {}
+    for key, written in stated(row, table).items():
+        now = _resolved(written, config)
+        if covered(key, silent) or is_incidental(key, config) or "${" in str(now):
+            continue
+        old = flat.get(key, usual.get(key))
+        if old != now:
+            found[key] = (old, now)
+    return found
+
+
+def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
+    """The value of `${width:64}` and the like under the run's recipe; any other value unchanged."""
+    match = _SCALED.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
+        return float(value) if number else value
+    return scaled(float(match[2]), match[1], (config.get("recipe") or {}).get("scale") or {})
+
+
+def with_sizes(label: str, variation: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """The label of a run's row, with the scaled value behind each size that is the paper's: `N=2 (here 1)`.
+
+    Args:
+        label: As the row's file says it, `N=2`.
+        variation: `variation.table` and `variation.row`, which name the file.
+        config: Of the run.
+    """
+    table, row = variation.get("table"), variation.get("row")
+    for written in stated(str(row), str(table)).values() if table and row and "=" in label else ():
+        match = _SCALED.fullmatch(written) if isinstance(written, str) else None
+        if match and (here := _resolved(written, config)) != float(match[2]):
+            label = re.sub(rf"(={re.escape(match[2])})(?![\d.])", rf"\1 (here {here})", label)
+    return label
+
+
+def label_of(config: Mapping[str, Any], row: str) -> str:
+    """The label that a run's configuration gives to its row, with scaled sizes; the name `row` if there is none."""
+    variation = config.get("variation")
+    if not isinstance(variation, Mapping) or not variation.get("label"):
+        return row
+    return with_sizes(str(variation["label"]), variation, config)
+
+
+def row_file(row: str, table: str, conf: Path = CONF) -> Path | None:
+    """The file of a row; None if there is none."""
+    return next(iter(doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)), None)
+
+
+def mapping(path: Path) -> dict[str, Any]:
+    """The contents of a YAML file. Raises UserError if it cannot be read or holds no keys and values."""
+    try:
+        content = read_yaml(path)
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {yaml_fault(error)}") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"Cannot read {path}: it does not contain keys and values.")
+    return content
