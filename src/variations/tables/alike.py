@@ -93,9 +93,11 @@ def _keys(line: str) -> list[str]:
 def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys, with values, that decide which part of the dev set the dev loss covers."""
     flat = flatten({group: config.get(group) or {} for group in ("trainer", "recipe", "data")})
-    of_size = ("trainer.tokens_per_batch", "recipe.batch_tokens", "data.max_length")
-    limited = flat.get("trainer.limit_val_batches") is not None
-    return {key: flat.get(key) for key in ("trainer.limit_val_batches", *(of_size if limited else ()))}
+    keys = ["trainer.limit_val_batches"]
+    if flat.get(keys[0]) is not None:  # then the size of batches matters, which devices share
+        keys += [f"trainer.{key}" for key in ("tokens_per_batch", "devices", "nodes")]
+        keys += ["recipe.batch_tokens", "data.max_length"]
+    return {key: flat.get(key) for key in keys}
 
 
 def other_validations(row: Row, base: Row) -> str | None:

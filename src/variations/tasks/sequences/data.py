@@ -70,7 +70,7 @@ class PairsData(pl.LightningDataModule):
         """The training batches of this process."""
         if self._sampler is None:
             overfit = self.config.debug.overfit_batches
-            indices = self._first_batches(overfit) if overfit else None
+            indices = self._first_batches(self.train_tokens, overfit, shuffle=True) if overfit else None
             self._sampler = self._sampler_of(self.train_tokens, shuffle=True, indices=indices)
         return self._sampler
 
@@ -89,10 +89,12 @@ class PairsData(pl.LightningDataModule):
         return len(self.sampler)
 
     def dev_dataloader(self) -> DataLoader[Any]:
-        """Dev batches, long sentences first, each pair on one rank only."""
-        overfit = self.config.debug.overfit_batches
+        """Dev batches, long sentences first, each pair on one rank only; `trainer.limit_val_batches` over all ranks."""
+        overfit, limit = self.config.debug.overfit_batches, self.config.trainer.limit_val_batches
         tokens = self.train_tokens if overfit else self.dev_tokens
-        indices = self._first_batches(overfit) if overfit else None
+        indices = self._first_batches(tokens, overfit, shuffle=True) if overfit else None
+        if limit is not None:
+            indices = self._first_batches(tokens, limit, shuffle=False, indices=indices)
         sampler = self._sampler_of(tokens, shuffle=False, indices=indices)
         return DataLoader(cast(Dataset[Any], tokens), batch_sampler=sampler, **self._options(0))
 
@@ -104,11 +106,15 @@ class PairsData(pl.LightningDataModule):
         for batch in TokenBatchSampler(lengths, lengths, budget, shuffle=False, indices=chosen):
             yield collated([tokens[i] for i in batch], self._longest)
 
-    def _first_batches(self, number: int) -> Indices:
-        """Pairs of the first batches of epoch 0, for debug.overfit_batches."""
-        tokens = self.train_tokens
+    def _first_batches(self, tokens: Pairs, number: int, *, shuffle: bool, indices: Indices | None = None) -> Indices:
+        """Pairs of the first batches of epoch 0 on one rank; of these `indices`, if any are given."""
         whole = TokenBatchSampler(
-            tokens.source_lengths, tokens.target_lengths, self.tokens_per_batch, seed=self.config.seed
+            tokens.source_lengths,
+            tokens.target_lengths,
+            self.tokens_per_batch,
+            seed=self.config.seed,
+            shuffle=shuffle,
+            indices=indices,
         )
         return np.sort(np.concatenate(whole.plan(0)[:number]))
 

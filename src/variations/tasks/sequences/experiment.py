@@ -130,11 +130,8 @@ class SequenceExperiment(Experiment):
     def dev_loss(self, place: Place) -> dict[str, float]:
         """`dev/nll` (nats per target token, unsmoothed, EOS counted) and `dev/ppl`."""
         total, tokens = 0.0, 0
-        limit = self.config.trainer.limit_val_batches
         with place.precision():
-            for number, batch in enumerate(self.data.dev_dataloader()):
-                if limit is not None and number * place.world + place.rank >= limit:  # ranks take batches in turn
-                    break
+            for batch in self.data.dev_dataloader():
                 nll, count = self.evaluate(batch.to(place.device))
                 total, tokens = total + nll, tokens + count
         summed, counted = place.sum([total, tokens])  # each rank has read its share

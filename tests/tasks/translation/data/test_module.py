@@ -165,6 +165,20 @@ def test_two_ranks_share_dev_and_training_pairs(corpus: Corpus, tmp_path: Path) 
         assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(pairs))
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_two_ranks_validate_on_the_pairs_on_which_one_would(limit: int, corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path, trainer={"limit_val_batches": limit})
+    whole = indices(ready(tmp_path).dev_dataloader())
+    assert len(whole) % 2 == 1  # the last batch is split between the two
+    expected = sorted(i for batch in whole[:limit] for i in batch)
+    assert sorted(i for batch in indices(data.dev_dataloader()) for i in batch) == expected
+    found = []
+    for rank in range(2):
+        data.trainer = SimpleNamespace(global_rank=rank, world_size=2)  # type: ignore[assignment]
+        found += [i for batch in indices(data.dev_dataloader()) for i in batch]
+    assert sorted(found) == expected
+
+
 def test_decoding_batches_are_long_first_and_within_the_budget_of_the_beam(corpus: Corpus, tmp_path: Path) -> None:
     data = ready(tmp_path, decode={"batch_tokens": 480, "beam": 4})
     batches = list(data.decoding_batches(data.test_tokens))
