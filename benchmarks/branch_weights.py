@@ -32,8 +32,8 @@ ones (1/M) and with random ones (Table 3 of Ahmed et al. 2017). The unevenness o
 divided by their mean, so it is 0 for uniform weights. They start at random: numbers from U(0, 1) divided by their sum,
 whose unevenness is near 1/√3 = 0.58.
 
-Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it; the
-networks on Multi30k were tested with a moving average of their weights.
+Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it; all
+networks were tested with a moving average of their weights (`recipe.ema`).
 *Dead* branches have a κ or an α of exactly 0.
 """
 

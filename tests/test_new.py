@@ -34,6 +34,7 @@ def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
     rows = {words[0]: words for text in done.stdout.splitlines() if (words := text.split())}
     assert rows["base"][1] == "base"
     assert "heads 4→1," in " ".join(rows["one_head"])
+    assert "heads 4→2," in " ".join(rows["learned-keys"])
     assert "2,400" in rows["learned-keys"]
 
 

@@ -139,6 +139,21 @@ def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Mak
     assert "h8_2 is left out: its inputs differ from its base row's (train.de; seed 1): not compared." in found["notes"]
 
 
+def test_rows_that_are_not_trained_are_left_out_unless_all_are(client: Any, run: Maker) -> None:
+    steep = [{"step": step, "dev/nll": loss} for step, loss in ((800, 0.9), (1000, 0.7), (1200, 0.4))]
+    names = [f"h{h}_{k}" for h in (4, 8) for k in range(3)]
+    for sweep, untrained in (("some", names[-1:]), ("none", names)):
+        for name in names:
+            score, h = 70 + 2 * int(name[1]) + 0.1 * int(name[-1]), int(name[1])
+            folder = run(sweep, name, 1, score=score, h=h, rows=names)
+            if name in untrained:
+                lines = "".join(json.dumps(line) + "\n" for line in steep)
+                (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    some, none = (client.json(f"/api/importance/{sweep}") for sweep in ("some", "none"))
+    assert (some["runs"], some["notes"][0]) == (5, "Left out because not trained: h8_2.")
+    assert (none["runs"], none["notes"][0]) == (6, "No row counts as trained.")
+
+
 @pytest.mark.usefixtures("pair")
 def test_too_few_runs_are_refused_with_what_would_help(client: Any, run: Maker) -> None:
     for seed in (1, 2):

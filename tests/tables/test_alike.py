@@ -166,7 +166,9 @@ def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
     first = make_run("papers", "base", 1, 30.0)
     retested = configuration(variation__reuse="base")
     make_run("papers", "A_h16", 1, 28.0, config=retested, reused="../../base/seed1")
-    assert not any("seed 1:" in text for text in read(seeds=[1]).remarks)
+    remarks = read(seeds=[1]).remarks
+    assert not any("seed 1:" in text for text in remarks)
+    assert "h=16 & <more_heads>: not trained itself, tests the weights of base and has its costs." in remarks
     make_run("papers", "base", 2, 30.0)
     make_run("papers", "A_h16", 2, 28.0, config=retested)
     own = "h=16 & <more_heads>, seed 2: trained a network of its own, and does not test base."

@@ -406,6 +406,16 @@ def test_rows_on_different_devices_name_theirs(make_run: Any, read: Callable[...
     assert [cell.text for cell in cells(lay_out(read(seeds=(1,))), "device-hours")] == ["0.5 GPU", "1 CPU", ""]
 
 
+def test_times_that_do_not_follow_the_flops_are_told(make_run: Any, read: Callable[..., Table]) -> None:
+    make_run("papers", "base", 1, 30.0, seconds=1000.0, flops=1e12)
+    make_run("papers", "good", 1, 30.0, seconds=2000.0, flops=1e12)
+    assert not any("A FLOP took" in text for text in read(seeds=(1,)).remarks)
+    make_run("papers", "same", 1, 30.0, seconds=3000.0, flops=5e11)
+    assert any(
+        "A FLOP took up to 6 times as long in one row as in another" in text for text in read(seeds=(1,)).remarks
+    )
+
+
 # Formats --------------------------------------------------------------------------------------------------------------
 
 

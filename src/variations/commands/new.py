@@ -38,8 +38,9 @@ EXAMPLE = """\
 # A key is written as below; `{train} --cfg job` lists all keys; `make docs` explains them. A choice is
 # written as `defaults: [{{override /positions: learned}}]`.
 model:
-  h: 1  # an example: one attention head. Replace it
+  {setting}  # an example. Replace it
 """
+HEADS = (1, 2, 8, 16, 32)
 
 
 def create(name: str, rows: list[str]) -> list[Path]:
@@ -66,8 +67,9 @@ def create(name: str, rows: list[str]) -> list[Path]:
         name=name, rows=", ".join([BASE, *rows]), variation=shown(folder), plan=spelled("plan"), typed=typed
     )
     texts = {folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE)}
-    for row in rows:
-        change = EXAMPLE.format(train=spelled("train"))
+    for k, row in enumerate(rows):  # another example for each, so that the table can be tried as it is
+        setting = f"h: {HEADS[k]}" if k < len(HEADS) else f"dropout: {k % 100 / 100}"
+        change = EXAMPLE.format(train=spelled("train"), setting=setting)
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]

@@ -61,7 +61,11 @@ def show(config: TableConfig) -> None:
     report = config.home / "report.html"
     if config.format == "html":
         if config.rows or config.seeds:
-            raise UserError("format=html writes the whole sweep: leave rows and seeds out, or take another format.")
+            given = " and ".join(name for name in ("rows", "seeds") if getattr(config, name))
+            raise UserError(
+                f"format=html writes the whole sweep, with all seeds that its rows have: leave {given} out, or take "
+                "another format."
+            )
         _say(_report(config, Path(config.out).expanduser() if config.out else report))
         return
     table = build(sweep, config.store, config.significance)

@@ -24,6 +24,8 @@ CELLS = 4_000_000
 """Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
 """Numbers with more values than this, as in a search, are grouped into thirds."""
+NAMED = 6
+"""Rows that are named when they are left out; of more, the number is told."""
 FEW = 5
 """Residual degrees of freedom below which the reader is warned."""
 ALIKE = 1e-9
@@ -66,7 +68,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     table = sweep["table"]
     if table is None:
         return _none("test.bleu", "score", 0, "There is no table of this sweep.")
-    places = {row["row"]: k for k, row in enumerate(table["rows"]) if not row["not_compared"]}
+    places = {row["row"]: k for k, row in enumerate(table["rows"]) if _counted(row, table)}
     runs = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
@@ -87,6 +89,12 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         "method": _method(len(runs), table),
         "notes": _notes(sweep, factors, found.residual),
     }
+
+
+def _counted(row: payload.Row, table: payload.Table) -> bool:
+    """Whether a row's runs are analysed. Rows that are not trained are, if all are: the headline then says so."""
+    every = all(other["not_trained"] for other in table["rows"] if other["measured"])
+    return not row["not_compared"] and (every or not row["not_trained"])
 
 
 def grouped(values: dict[str, list[Any]]) -> list[Factor]:
@@ -210,8 +218,13 @@ def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> li
     notes: list[str] = []
     rows = sweep["table"]["rows"] if sweep["table"] else []
     notes += [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
-    if untrained := [row["label"] for row in rows if row["not_trained"]]:
-        notes.append(f"Counted although not trained: {', '.join(untrained)}.")
+    untrained = [row for row in rows if row["not_trained"]]
+    out = [row["label"] for row in untrained if sweep["table"] and not _counted(row, sweep["table"])]
+    if untrained and not out:
+        notes.append("No row counts as trained.")
+    if out:
+        more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
+        notes.append(f"Left out because not trained: {'; '.join(out[:NAMED])}{more}.")
     if residual < FEW:
         notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):

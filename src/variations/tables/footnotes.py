@@ -11,6 +11,8 @@ from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Line, Table
 from variations.tasks.base import Measure
 
+UNEVEN = 3.0
+"""Ratio of the times per FLOP of two rows from which the table warns; branches alone cost 1.1 (step_time.md)."""
 COUNTED = (
     "FLOPs are counted: matrix products on real tokens, 2 for each multiply-add, times 3 for forward and backward pass"
 )
@@ -155,8 +157,8 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     marked = sum(test.counts_seeds for test in tests)
     if marked > 1:
         found.append(
-            f"p is not corrected for {marked} comparisons: if twenty rows differed by chance alone, about "
-            f"{20 * (1 - settings.level):.2g} would be marked."
+            f"p is not corrected for the number of comparisons, {marked}: where there is no difference, each has a "
+            f"chance of {100 * (1 - settings.level):.3g} % to be marked."
         )
     return found
 
@@ -173,13 +175,25 @@ def _costs(table: Table) -> dict[str, set[str]]:
             "depend on it."
         )
         found[text] = {"device_hours", "seconds"}
+    if (spread := _time_per_flop(table)) >= UNEVEN:
+        found[
+            f"A FLOP took up to {spread:.0f} times as long in one row as in another, because of other work on the "
+            "machine or of operations that are slow for their FLOPs."
+        ] = {"device_hours", "seconds"}
     return found
+
+
+def _time_per_flop(table: Table) -> float:
+    """How many times as long a FLOP took in the slowest row as in the fastest; 1 if fewer than two rows have both."""
+    costs = [line.costs for line in table.lines]
+    found = [cost["seconds"] / cost["flops"] for cost in costs if cost.get("seconds") and cost.get("flops")]
+    return max(found) / min(found) if found else 1.0
 
 
 def of_lines(table: Table) -> dict[str, list[str]]:
     """What else is to be known about some lines, with their labels: `: copied from …`, `, seed 2: tests …`."""
     found: dict[str, dict[str, None]] = {}
-    for texts in (_copied(table), _former_weights(table), _former_code(table), _told_by_runs(table)):
+    for texts in (_copied(table), _reused(table), _former_weights(table), _former_code(table), _told_by_runs(table)):
         for line, text in texts:
             found.setdefault(text, {})[line.label] = None
     return {text: list(labels) for text, labels in found.items()}
@@ -191,6 +205,16 @@ def _copied(table: Table) -> Iterator[tuple[Line, str]]:
         copied = [str(run.result["copied"]) for run in line.row.finished if run.result.get("copied")]
         for source in sorted({name.rpartition("/")[0] for name in copied}):
             yield line, f": copied from {source}, which is the same run."
+
+
+def _reused(table: Table) -> Iterator[tuple[Line, str]]:
+    """Rows that trained nothing: they test the weights of another row, and their columns repeat its time and FLOPs."""
+    labels = {line.row.definition.row: line.label for line in table.lines}
+    for line in table.lines:
+        for run in line.row.finished:
+            if run.result.get("reused"):
+                name = RunFolder(str(run.result["reused"])).row
+                yield line, f": not trained itself, tests the weights of {labels.get(name, name)} and has its costs."
 
 
 def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:

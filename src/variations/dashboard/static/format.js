@@ -27,7 +27,7 @@ window.V = window.V || {};
     const size = Math.abs(value);
     const units = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
     const found = units.find(([unit]) => size >= unit);
-    if (found) return `${Number((value / found[0]).toPrecision(3))} ${found[1]}`;
+    if (found) return `${(value / found[0]).toPrecision(3)} ${found[1]}`;
     return String(Number(value.toPrecision(3)));
   };
 

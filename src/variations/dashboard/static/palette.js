@@ -59,6 +59,17 @@ window.V = window.V || {};
     };
   };
 
+  /** Numbers of series that are drawn in one chart: each keeps its own, unless an earlier one has its colour and another is free. */
+  V.distinct = (indices) => {
+    const taken = new Set();
+    return indices.map((index) => {
+      const tried = LIGHT.map((_, k) => index + k);
+      const found = tried.find((number) => !taken.has(number % LIGHT.length)) ?? index;
+      taken.add(found % LIGHT.length);
+      return found;
+    });
+  };
+
   /** A colour of the light palette in the current theme; any other colour is kept. */
   V.themed = (colour) => (V.theme() === "dark" && LIGHT.includes(colour) ? DARK[LIGHT.indexOf(colour)] : colour);
 

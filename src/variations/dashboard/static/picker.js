@@ -16,12 +16,15 @@ window.V = window.V || {};
     return sweep.rows.filter((row) => row.runs.length).sort((a, b) => score(b) - score(a) || a.index - b.index);
   }
 
-  /** Names of the rows that are drawn: those chosen, else the first of the ranking. */
+  /** Names of the rows that are drawn: those chosen, else the base rows and the first of the ranking. */
   V.selected = (sweep) => {
     const chosen = V.state.list("rows");
     const known = ranked(sweep).map((row) => row.name);
     if (chosen) return chosen.filter((name) => known.includes(name));
-    return V.groupKey(sweep) ? known.slice(0, LIMIT) : known.slice(0, FIRST); // the mean of a group is that of all its rows
+    if (V.groupKey(sweep)) return known.slice(0, LIMIT); // the mean of a group is that of all its rows
+    const bases = ranked(sweep).filter((row) => row.isBase).map((row) => row.name); // the others are read against them
+    const first = [...new Set([...bases, ...known])].slice(0, FIRST);
+    return known.filter((name) => first.includes(name));
   };
 
   /** `values`: the values shown beside the rows that are drawn, by name; they must be of the measure that is drawn.

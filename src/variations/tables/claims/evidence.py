@@ -272,7 +272,8 @@ def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
     concluded = bearing(test.expect, share, test.margin)
     if short and concluded == "supports":
         concluded = "open"
-    note = f"{short} of {len(ours)} seeds never reach the dev loss of {target:.3f}" if short else None
+    reached = f"the dev loss of {target:.3f} at which training of the base row ends"
+    note = f"{short} of {len(ours)} seeds never reach {reached}" if short else None
     return Outcome(test, scale, concluded, share, note, at_most=short > 0)
 
 

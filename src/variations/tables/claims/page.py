@@ -159,7 +159,8 @@ def _number(value: float, test: Contrast) -> str:
     digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    return delta(value, digits)
+    text = delta(value, digits)
+    return text if any(sign in "123456789" for sign in text) else text.lstrip("+−")
 
 
 def _efforts(efforts: Sequence[Effort]) -> str:

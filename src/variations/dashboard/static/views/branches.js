@@ -25,6 +25,7 @@ V.views = V.views || {};
     const row = (layer) => (narrow ? V.wrap(layer.label, 15).join("\n") : layer.label);
     const room = (wide - (narrow ? 160 : 240)) / branches; // of one cell
     const digits = room > 44 ? 3 : 2;
+    const told = (value) => (room > 28 ? value.toFixed(digits) : value.toFixed(digits).replace(/^0/, "")); // .12 on a phone
     const fig = V.chart.figure({
       height: 92 + 34 * layers.length,
       x: "branch",
@@ -41,11 +42,11 @@ V.views = V.views || {};
       x: cells.map((cell) => String(cell.branch + 1)),
       y: cells.map((cell) => row(cell.layer)),
       value: cells.map((cell) => cell.value),
-      text: cells.map((cell) => (gone(cell) ? (room > 56 ? "✕ dead" : "✕") : cell.value.toFixed(digits))),
+      text: cells.map((cell) => (gone(cell) ? (room > 56 ? "✕ dead" : "✕") : told(cell.value))),
       colour: cells.map((cell) => V.onCividis(cell.value / high)),
     });
     const shown = fig.rect({ field: "x" }, { field: "y" }, 0.96, 0.92, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
-    if (room > 28) fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: room > 60 ? "14px" : "12px" });
+    if (room > 17) fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: room > 60 ? "14px" : room > 28 ? "12px" : "10px" });
     V.chart.hover(fig, [shown], [["", "@y, branch @x"], [WEIGHTS[weight], "@value{0.0000}"]]);
     return fig;
   }

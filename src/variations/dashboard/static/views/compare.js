@@ -43,7 +43,7 @@ V.views = V.views || {};
   }
 
   /** An exported file contains no pairs: configuration, environment and scores are compared from the runs themselves. */
-  async function fromRuns(ids) {
+  async function fromRuns(ids, measures) {
     const runs = await Promise.all(ids.map((id) => V.api.get(V.api.path.run(id))));
     const differing = (part) => {
       const keys = [...new Set(runs.flatMap((run) => Object.keys(run[part])))].sort();
@@ -53,16 +53,17 @@ V.views = V.views || {};
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.result)))].map((key) => /^scores\.([^.]+)\.([^.]+)\.value$/.exec(key)).filter(Boolean);
     const scores = names.map(([key, set, name]) => {
       const values = runs.map((run) => run.result[key] ?? null);
-      return { set, name, label: `${set} ${name}`, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), items: null, higher_is_better: !V.lowerIsBetter(name) };
+      const known = measures.find((item) => item.key === `${set}.${name}`);
+      return { set, name, label: known?.label ?? `${set} ${name.replace(/_/g, " ")}`, digits: known?.digits, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), items: null, higher_is_better: !V.lowerIsBetter(name) };
     });
     const sentences = runs[0].samples.map((sample) => {
       const all = runs.map((run) => run.samples.find((item) => item.index === sample.index && item.source === sample.source));
-      if (!all.every(Boolean)) return null;
+      if (!all.every(Boolean) || all.every((item) => item.hypothesis === all[0].hypothesis)) return null;
       const shifts = all.map((item) => item.score - sample.score);
       return { index: sample.index, source: sample.source, reference: sample.reference, hypotheses: all.map((item) => item.hypothesis), scores: all.map((item) => item.score), difference: shifts.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0) };
     });
     return {
-      config: differing("config").filter(({ key }) => !/^(run|runs|name|seed$|sweep|logger|variation\.(row|label|base|table|published|provenance|note|group))/.test(key)),
+      config: differing("config").filter(({ key }) => !/^(run|runs|resume|name|seed$|sweep|logger|variation\.(row|label|base|table|published|provenance|note|group))/.test(key)),
       environment: differing("environment"),
       scores,
       sentences: sentences.filter(Boolean).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)),
@@ -71,12 +72,12 @@ V.views = V.views || {};
     };
   }
 
-  async function load(ids, version) {
+  async function load(ids, version, measures) {
     if (!V.api.embedded()) return V.api.get(V.api.path.compare(ids), version);
     try {
       return await V.api.get(V.api.path.compare(ids));
     } catch (error) {
-      if (error instanceof V.Missing) return fromRuns(ids);
+      if (error instanceof V.Missing) return fromRuns(ids, measures);
       throw error;
     }
   }
@@ -185,7 +186,7 @@ V.views = V.views || {};
       return;
     }
     const runs = ids.map((id) => sweep.byId.get(id));
-    const found = await load(ids, runs.map((run) => run.revision).join());
+    const found = await load(ids, runs.map((run) => run.revision).join(), sweep.measures);
     if (!current()) return;
     const chart = intervals(found.scores, runs);
     const { sets, items } = drawn(found.scores);
@@ -203,7 +204,7 @@ V.views = V.views || {};
           "section",
           {},
           V.el("h3", { text: `Sentences that differ most (${found.sentence_score})` }),
-          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: "These runs have no stored sentences to compare, or all of them are equal." }),
+          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: V.api.embedded() ? "Among the sentences that this file contains, none differs between these runs." : "No sentence differs between these runs, or they have stored none." }),
           found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
           found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
         ),

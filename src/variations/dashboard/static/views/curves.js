@@ -45,7 +45,8 @@ V.views = V.views || {};
   function series(sweep, rows, found) {
     const mine = (row) => found.filter((item) => item.row === row);
     const groups = V.grouped(sweep, rows);
-    if (!groups) return rows.map((row) => ({ name: row.name, label: row.label, look: row.look, runs: mine(row), of: "seeds" }));
+    const looks = V.distinct(rows.map((row) => row.look));
+    if (!groups) return rows.map((row, k) => ({ name: row.name, label: row.label, look: looks[k], runs: mine(row), of: "seeds" }));
     return groups.map((group, look) => ({ name: group.title, label: group.title, look, runs: group.rows.flatMap(mine), of: "runs" }));
   }
 
@@ -204,7 +205,7 @@ V.views = V.views || {};
       V.el(
         "div",
         { class: "split" },
-        V.picker(sweep, latest(rows, found, chosen), chosen.group ? (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look : (row) => row.look),
+        V.picker(sweep, latest(rows, found, chosen), (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look),
         V.el(
           "section",
           {},

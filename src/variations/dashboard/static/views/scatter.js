@@ -21,13 +21,14 @@ V.views = V.views || {};
     return front;
   };
 
-  /** Ranges of both axes: costs from 0 or from the lowest one, scores with space for labels. */
+  /** Ranges of both axes: costs from 0 or from the lowest one, scores of trained rows with space for labels. */
   function ranges(points, factor, { logX, zero }) {
     const xs = points.map((point) => point.x / factor);
     const [low, high] = [Math.min(...xs), Math.max(...xs)];
     const room = 0.12 * (high - low || high || 1);
     const x = logX ? { start: low / 1.6, end: high * 1.6 } : { start: zero ? 0 : low - room, end: high + (zero ? 0.08 * high : room) };
-    const ys = points.flatMap((point) => [point.y - (point.sd || 0), point.y + (point.sd || 0)]);
+    const trained = points.filter((point) => !point.row.not_trained); // one that learned nothing would press the others together
+    const ys = (trained.length ? trained : points).flatMap((point) => [point.y - (point.sd || 0), point.y + (point.sd || 0)]);
     const [least, most] = [Math.min(...ys), Math.max(...ys)];
     const above = 0.12 * (most - least || Math.abs(most) || 1);
     return { x, y: { start: least - above, end: most + above } };
@@ -59,7 +60,9 @@ V.views = V.views || {};
       );
     });
     V.chart.hover(fig, shown, [["", "@name"], [measure.label, "@score @sd"], [cost.name, "@cost"], ["", "@front"]]);
-    return { fig, unlabelled: label(fig, points, front, ink, { logX, factor, ends, wide }) };
+    const outside = points.filter((point) => point.y < ends.y.start || point.y > ends.y.end);
+    const inside = points.filter((point) => !outside.includes(point));
+    return { fig, outside, unlabelled: label(fig, inside, front, ink, { logX, factor, ends, wide }) };
   }
 
   /** The Pareto front as a staircase to the right edge, with the area behind it shaded. */
@@ -100,25 +103,30 @@ V.views = V.views || {};
       if (free === undefined) continue;
       drawn.push(box(x, y + free, width, height));
       left.delete(point);
-      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text: lines.join("\n"), text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
+      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text: lines.join("\n"), text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, background_fill_color: ink.page, background_fill_alpha: 0.8, text_font: V.chart.font, text_font_size: "12px" }));
     }
     return [...left];
   }
 
-  /** The points that have no room for a label, best first, with their markers. */
-  function legend(unlabelled, measure) {
+  /** Points that have no label in the chart, because of `why`, best first, with their markers. */
+  function legend(unlabelled, measure, why) {
     const order = [...unlabelled].sort((a, b) => (V.better(measure, a.y, b.y) ? -1 : 1));
     const items = V.el("ul", { class: "legend", "aria-label": "Points without a label" }, order.map((point) => V.el("li", {}, V.marker(point.row.look, point.row.not_trained), V.el("span", {}, `${point.row.label} `, V.el("span", { class: "soft", text: V.fixed(point.y, measure.digits) })))));
-    const head = "Without a label in the chart, for lack of room";
     if (!order.length) return [];
-    return order.length > LISTED ? [V.el("details", { id: "unlabelled-all" }, V.el("summary", { text: `${head} (${order.length})` }), items)] : [V.el("p", { class: "hint", text: `${head}:` }), items];
+    return order.length > LISTED ? [V.el("details", { id: "unlabelled-all" }, V.el("summary", { text: `${why} (${order.length})` }), items)] : [V.el("p", { class: "hint", text: `${why}:` }), items];
   }
 
   const box = (x, y, width, height) => ({ left: x - width / 2, right: x + width / 2, low: y - height / 2, high: y + height / 2 });
   const apart = (a, b) => a.right < b.left || b.right < a.left || a.high < b.low || b.high < a.low;
 
+  /** The first cost that tells the rows apart: with less than 3 values, points would stand in columns. */
+  function telling(rows) {
+    const values = (of) => new Set(rows.map(of).filter(V.known).map((value) => value.toPrecision(2))).size;
+    return Object.keys(COSTS).find((name) => values(COSTS[name].of) >= Math.min(3, rows.length)) || "parameters";
+  }
+
   async function render(root, { sweep }) {
-    const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : "parameters";
+    const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : telling(sweep.rows);
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
     const chosen = { key, cost: COSTS[key], measure, logX: V.state.get("logx") === "1", zero: V.state.get("zero") !== "0" };
     const points = sweep.rows
@@ -151,8 +159,8 @@ V.views = V.views || {};
       V.el("p", { class: "hint", id: "front", text: [told, hollow ? "Hollow: not trained." : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
       list,
     );
-    const { fig, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
-    list.replaceChildren(...legend(unlabelled, measure));
+    const { fig, outside, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
+    list.replaceChildren(...legend(outside, measure, "Outside the chart, because not trained"), ...legend(unlabelled, measure, "Without a label in the chart, for lack of room"));
     await V.chart.show(fig, node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }
 

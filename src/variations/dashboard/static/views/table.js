@@ -255,6 +255,6 @@ V.views = V.views || {};
     const recalled = sweep.rows.some((row) => Object.values(row.published).some((figure) => figure.recalled)) ? " ° Recalled, not read in the paper." : "";
     const waiting = sweep.tested ? "" : " Differences are being tested …";
     const spread = sweep.rows.some((row) => V.known(row.measured[sweep.primary.key]?.sd)) ? ", mean ± standard deviation over seeds" : ", one seed";
-    return `${sweep.primary.label}${spread}.${marks}${recalled}${waiting} Open a row to see what it changes.`;
+    return `${sweep.primary.label}${spread}.${marks}${recalled}${waiting} Open a row to see what it changes.${sweep.rows.some((row) => row.isBase) ? " A thick line is below each base row." : ""}`;
   }
 })();
