@@ -7,7 +7,7 @@ and 1. So n draws are one matrix product. Shapes: S items, n draws, K runs; what
 Random draws are those of `sacrebleu.significance` with the same seed, so that its p-values can be reproduced.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,8 +24,8 @@ SEED = 12345
 """sacreBLEU's own default seed."""
 CHUNK = 500
 """Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
-KEPT = 4_000_000
-"""Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each use."""
+KEPT = 40_000_000
+"""Numbers of items times resamples that are drawn once for a whole table (40 MB); more are drawn anew for each use."""
 TOGETHER = 64
 """Runs whose sums are resampled in one product of matrices."""
 
@@ -50,31 +50,39 @@ def check(*systems: Items) -> int:
     return len(systems[0])
 
 
-def resamples(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
+def _resamples(items: int, n: int, rng: np.random.Generator) -> Iterator[NDArray[Any]]:
     """How often each item is drawn in each resample: blocks of (at most CHUNK, S), n rows in all."""
     for start in range(0, n, CHUNK):
         rows = min(CHUNK, n - start)
         drawn = rng.choice(items, size=(rows, items), replace=True)
         drawn += items * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items).astype(np.float64)
+        counts = np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items)
+        yield counts.astype(np.min_scalar_type(counts.max()))  # as a rule one byte each
 
 
-def _swaps(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """1 where an item is swapped: blocks of (at most CHUNK, S), n rows in all."""
+def _swaps(items: int, n: int, rng: np.random.Generator) -> Iterator[NDArray[Any]]:
+    """Whether an item is swapped: blocks of (at most CHUNK, S), n rows in all."""
     for start in range(0, n, CHUNK):
-        yield rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool).astype(np.float64)
+        yield rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool)
 
 
-Draw = Callable[[int, int, np.random.Generator], Iterator[Floats]]
+Draw = Callable[[int, int, np.random.Generator], Iterator[NDArray[Any]]]
 
 
-def _by(draw: Draw, items: int, n: int, seed: int) -> Iterable[Floats]:
-    """The blocks of `resamples` or `_swaps` for a seed. All runs of a table share them, and they are kept if few."""
-    return _kept(draw, items, n, seed) if items * n <= KEPT else draw(items, n, np.random.default_rng(seed))
+def resamples(items: int, n: int, seed: int) -> Iterator[Floats]:
+    """How often each item is drawn in each of n resamples: blocks of (at most CHUNK, S), n rows in all."""
+    return _by(_resamples, items, n, seed)
+
+
+def _by(draw: Draw, items: int, n: int, seed: int) -> Iterator[Floats]:
+    """The blocks of `_resamples` or `_swaps` for a seed. All runs of a table share them, and they are kept if few."""
+    kept = items * n <= KEPT
+    for block in _kept(draw, items, n, seed) if kept else draw(items, n, np.random.default_rng(seed)):
+        yield block.astype(np.float64)
 
 
 @lru_cache(maxsize=2)
-def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
+def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[NDArray[Any], ...]:
     return tuple(draw(items, n, np.random.default_rng(seed)))
 
 
@@ -93,7 +101,7 @@ class Resampled:
         new = list({id(run): run for run in runs if id(run) not in self._known}.values())
         for start in range(0, len(new), TOGETHER):
             group = new[start : start + TOGETHER]
-            scores = _scores(resamples, group, self.aggregate, self.n, self.seed)
+            scores = _scores(_resamples, group, self.aggregate, self.n, self.seed)
             self._known |= {id(run): (run, own) for run, own in zip(group, scores, strict=True)}
         return np.stack([self._known[id(run)][1][:n] for run in runs])
 

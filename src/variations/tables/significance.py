@@ -228,10 +228,10 @@ def across_restarts(
     or a side has a single restart.
     """
     reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
-    items, rng = check(*reported), np.random.default_rng(seed)
+    items = check(*reported)
     difference = float(aggregate(reported[0].sum(0)) - aggregate(reported[1].sum(0)))
     draws = np.concatenate(
-        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in resamples(items, n, rng)]
+        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in resamples(items, n, seed)]
     )
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]

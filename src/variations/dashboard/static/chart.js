@@ -125,12 +125,12 @@ window.V = window.V || {};
     const usual = 8 * marks.map(length).sort((a, b) => a - b)[Math.floor(marks.length / 2)];
     const whole = marks.filter((mark) => !usual || length(mark) <= usual);
     const cut = whole.length < marks.length;
-    const values = marks.map((mark) => mark.value);
+    const values = (whole.length ? whole : marks).map((mark) => mark.value);
     const low = Math.min(0, ...values, ...whole.map((mark) => mark.ci[0]));
     const high = Math.max(0, ...values, ...whole.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
     const lines = Math.max(...names.map((name) => name.split("\n").length)); // every row gets the height of the tallest name
-    const axis = cut ? `${x}; the longest are cut at the edge` : x;
+    const axis = cut ? `${x}; arrow: cut at the edge` : x;
     const title = phone ? V.wrap(axis, 26) : [axis];
     const fig = V.chart.figure({
       height: 56 + 16 * title.length + (16 + 15 * lines) * names.length, x: title.join("\n"), y: "", tools: "",
@@ -145,6 +145,15 @@ window.V = window.V || {};
       const source = V.chart.source({ x: [mark.value], y: [names[k]], low: [mark.ci[0]], high: [mark.ci[1]], shown: [told(mark)] });
       fig.segment({ x0: { field: "low" }, x1: { field: "high" }, y0: { field: "y" }, y1: { field: "y" }, source, line_color: look.colour, line_width: 3 });
       return fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 11, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
+    });
+    marks.forEach((mark, k) => {
+      const colour = V.look(mark.look).colour;
+      const arrow = (at, side, hidden) => {
+        fig.scatter([at], [names[k]], { marker: "triangle", angle: (-side * Math.PI) / 2, size: 10, fill_color: colour, line_color: colour });
+        if (hidden) fig.text([at], [names[k]], [V.signed(mark.value, mark.digits)], { x_offset: -side * 10, y_offset: -4, text_align: side > 0 ? "right" : "left", text_color: ink.ink, text_font: FONT, text_font_size: "12px" });
+      };
+      if (mark.ci[0] < low - room) arrow(low - room * 0.6, -1, mark.value < low - room);
+      if (mark.ci[1] > high + room) arrow(high + room * 0.6, 1, mark.value > high + room);
     });
     V.chart.hover(fig, shown, [["", "@y"], ["difference", "@shown"]]);
     return { fig, text: marks.map((mark) => `${mark.name} ${told(mark)}`).join("; ") };

@@ -119,10 +119,10 @@ V.views = V.views || {};
   const box = (x, y, width, height) => ({ left: x - width / 2, right: x + width / 2, low: y - height / 2, high: y + height / 2 });
   const apart = (a, b) => a.right < b.left || b.right < a.left || a.high < b.low || b.high < a.low;
 
-  /** The first cost that tells the rows apart: with less than 3 values, points would stand in columns. */
+  /** The first cost that tells rows apart: in a table of readings, nearly all have the same number of parameters. */
   function telling(rows) {
     const values = (of) => new Set(rows.map(of).filter(V.known).map((value) => value.toPrecision(2))).size;
-    return Object.keys(COSTS).find((name) => values(COSTS[name].of) >= Math.min(3, rows.length)) || "parameters";
+    return Object.keys(COSTS).find((name) => values(COSTS[name].of) >= Math.max(2, rows.length / 5)) || "parameters";
   }
 
   async function render(root, { sweep }) {
