@@ -75,7 +75,7 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
         (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
         (("sweep=quickstart", "seeds=[]"), "seeds=[] selects nothing: name some, or leave it out"),
         (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
-        (("sweep=quickstart", "format=html", "seeds=[1]"), "writes the whole sweep, with all seeds that its rows have: leave seeds out"),
+        (("sweep=quickstart", "format=html", "seeds=[1]"), "with all seeds that its rows have: leave seeds out"),
         (
             ("sweep=quickstart", "runs=/no/such"),
             "runs=/no/such: there is no such folder. Give the root of the run store.",
