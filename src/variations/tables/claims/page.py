@@ -125,6 +125,8 @@ def _outcome(outcome: Outcome, task: Task) -> str:
         what = f"{what} {ours} v. {theirs}"
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
+    if test.expect == "sooner" and values[0] == "−0":
+        values[0] = "0"  # a saving; the ends of its interval keep their sign
     unit = " %" if test.expect == "sooner" else ""
     bound = "at most " if outcome.at_most else ""
     text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
@@ -159,8 +161,7 @@ def _number(value: float, test: Contrast) -> str:
     digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    text = delta(value, digits)
-    return text if any(sign in "123456789" for sign in text) else text.lstrip("+−")
+    return delta(value, digits)
 
 
 def _efforts(efforts: Sequence[Effort]) -> str:
