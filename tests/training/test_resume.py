@@ -93,6 +93,29 @@ def test_a_run_stopped_after_every_update_is_the_same_run(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("accumulated", "changes"), [(1, ()), (2, ("trainer.tokens_per_batch=256", "data.workers=1"))], ids=["1", "2"]
+)
+def test_a_run_stopped_at_the_ends_of_two_epochs_is_the_same_run(
+    accumulated: int, changes: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
+) -> None:
+    """Lightning then counts one epoch less, by which the second one would be read again."""
+    config = small("trainer.max_steps=24", *changes)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    shown = seen.copy()
+    seen.clear()
+    batches = sum(epoch == 0 for epoch, *_ in shown)
+    updates = -(-batches // accumulated)  # of an epoch
+    for step in (updates, 2 * updates):
+        with pytest.raises(Interrupted, match=f"at step {step};"):
+            fit(config, parts, stopped_at(step))
+    fit(config, parts, Interrupt())
+    assert seen == shown
+    same_run(whole, parts)
+
+
+@pytest.mark.slow
 def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
     small: Any, made: Any, same_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ two devices see in one update what one device sees in two batches. A position in
 that common order, so a checkpoint can be continued with any number of devices.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -140,6 +140,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         self._packing = Packing(self._source, self._target, budget_tokens)
         self.seed, self.shuffle, self.rank, self.world = seed, shuffle, rank, world
         self.epoch = self._resumed = self._done = 0
+        self._place: Callable[[], tuple[int, int]] | None = None
         self._planned: tuple[int, list[Indices]] | None = None
         self._shard(self.plan(0), 0)  # too few pairs are reported now, not at the end of an epoch
 
@@ -167,8 +168,16 @@ class TokenBatchSampler(Sampler[list[int]]):
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Select the epoch of the next iteration."""
-        self.epoch = epoch
+        """Select the epoch of the next iteration; one that follows a place goes there instead."""
+        if self._place is None:
+            self.epoch = epoch
+        else:
+            self.resume(*self._place())
+
+    def follow(self, place: Callable[[], tuple[int, int]]) -> None:
+        """Let iterations start at `place()`, which gives the arguments of `resume`, now and at each `set_epoch`."""
+        self._place = place
+        self.resume(*place())
 
     def resume(self, epoch: int, done: int) -> None:
         """Let iterations over `epoch` start after the first `done` batches of all ranks together.

@@ -159,10 +159,11 @@ class Loop(pl.Callback):
             return
         _, *units = task.budget.counted  # items, which repeat in each epoch, are less informative than their tokens
         spent = {"seconds": task.budget.elapsed()} | {unit: task.budget.counted[unit] for unit in units}
-        line = {"step": step, "epoch": trainer.current_epoch} | spent | metrics
+        epoch, _ = task.place_of_batch()
+        line = {"step": step, "epoch": epoch} | spent | metrics
         self.folder.measurements.append(line)
         self.trackers.line(line)
-        self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
+        self.folder.set_status("running", step=step, epoch=epoch)
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
@@ -172,7 +173,8 @@ class Loop(pl.Callback):
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
             facts: dict[str, Any] = {"checkpoint": step, "measured": self._measured}
-            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, **facts)
+            task: Any = trainer.lightning_module
+            self.folder.set_status("running", step=step, epoch=task.place_of_batch()[0], **facts)
         self._last_save = time.monotonic()
 
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:

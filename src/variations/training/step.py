@@ -51,7 +51,7 @@ class Step(pl.LightningModule):
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Add a batch's gradient to the update's; after its last batch, apply the update."""
-        seed = self.seed(batch_idx)
+        seed = self.seed(*self.place_of_batch())
         torch.manual_seed(seed)
         self.update.begin(batch, seed, self.experiment.count(batch))
         done = batch_idx + 1  # `trainer.is_last_batch` counts from the start of a continued run
@@ -91,7 +91,7 @@ class Step(pl.LightningModule):
             )  # DDP has averaged over ranks
         self.experiment.before_update(self._units(counted))
         own, norm = torch.stack(update.sums).sum(0), torch.nn.utils.get_total_norm(gradients)
-        where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
+        where = "epoch {}, batch {}".format(*self.place_of_batch())
         seen = Seen(step, where, own[0], [batch.index for _, batch in update.batches], norm)
         skipped = self.guard.skips(seen, self.budget.nan_steps)
         self.budget.add(counted)
@@ -112,13 +112,23 @@ class Step(pl.LightningModule):
                 self.average.update(self.model)
         self.update = Update()
 
-    def seed(self, batch_idx: int) -> int:
+    def place_of_batch(self) -> tuple[int, int]:
+        """The epoch of the present batch, and its number in it.
+
+        Lightning's own count of epochs is too low after a run was stopped and continued at the ends of two epochs.
+        """
+        loop, batches = self.trainer.fit_loop.epoch_loop, self.trainer.num_training_batches
+        if batches == float("inf"):
+            return self.current_epoch, loop.batch_idx
+        return divmod(loop.batch_progress.total.ready - 1, int(batches))
+
+    def seed(self, epoch: int, batch_idx: int) -> int:
         """The seed of a batch's random numbers, from its place in the data, so that a continued run draws the same.
 
         Several devices take batches in turn, so they draw the same numbers as one device for the same batches.
         """
         place = batch_idx * self.trainer.world_size + self.global_rank
-        sequence = np.random.SeedSequence([self.config.seed, self.current_epoch, place])
+        sequence = np.random.SeedSequence([self.config.seed, epoch, place])
         return int(sequence.generate_state(1, np.uint64)[0])
 
     def validate(self) -> dict[str, float]:

@@ -216,12 +216,12 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [3, 4, 5])
+@pytest.mark.parametrize("places", [(3,), (4,), (5,), (4, 8)])
 def test_an_interrupted_run_is_the_run_that_was_not(
-    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop in mid-epoch, at its last batch and at the first batch of the next epoch; each epoch has four batches."""
-    overrides = ["recipe.noise=0.2", "recipe.linear_epochs=1", "trainer.max_steps=8", "trainer.log_every=1"]
+    """Stop in mid-epoch, at its end, after the next one's first batch, and at two ends; each epoch has four batches."""
+    overrides = ["recipe.noise=0.2", "recipe.linear_epochs=1", "trainer.max_steps=10", "trainer.log_every=1"]
     of = config(*overrides, "logger=none", "trainer.progress=false")
     folders = []
     for name in ("whole", "parts"):
@@ -229,18 +229,21 @@ def test_an_interrupted_run_is_the_run_that_was_not(
         folders[-1].create(to_dict(of))
     whole, parts = folders
     fit(of, whole, Interrupt())
-    interrupt, agree = Interrupt(), Loop._agree
+    agree = Loop._agree
+    for place in places:
+        interrupt = Interrupt()
 
-    def agree_then_stop(self: Loop, trainer: Any, task: Any, last: bool) -> bool:
-        if self.interrupt is interrupt and trainer.global_step == place:
-            interrupt.received = signal.SIGTERM
-        return agree(self, trainer, task, last)
+        def agree_then_stop(self: Loop, trainer: Any, task: Any, last: bool, at: int = place) -> bool:
+            if trainer.global_step == at:
+                self.interrupt.received = signal.SIGTERM
+            return agree(self, trainer, task, last)
 
-    monkeypatch.setattr(Loop, "_agree", agree_then_stop)
-    with pytest.raises(Interrupted):
-        fit(of, parts, interrupt)
-    assert checkpoints.full(parts.checkpoints)[-1][0] == place
-    assert fit(of, parts, Interrupt()).steps == 8
+        monkeypatch.setattr(Loop, "_agree", agree_then_stop)
+        with pytest.raises(Interrupted):
+            fit(of, parts, interrupt)
+        assert checkpoints.full(parts.checkpoints)[-1][0] == place
+    monkeypatch.setattr(Loop, "_agree", agree)
+    assert fit(of, parts, Interrupt()).steps == 10
     states = [checkpoints.load(checkpoints.full(folder.checkpoints)[-1][1])["state_dict"] for folder in folders]
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
@@ -249,7 +252,7 @@ def test_an_interrupted_run_is_the_run_that_was_not(
         for folder in folders
     ]
     assert losses[0] == losses[1]
-    assert len(losses[0]) == 8
+    assert len(losses[0]) == 10
 
 
 @pytest.mark.slow

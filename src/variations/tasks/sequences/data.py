@@ -75,14 +75,19 @@ class PairsData(pl.LightningDataModule):
         return self._sampler
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Training batches, from the position given by the Trainer's counts of epochs and batches."""
+        """Training batches, from the position given by the Trainer's count of batches."""
         if isinstance(self.trainer, pl.Trainer):
-            loop = self.trainer.fit_loop
-            # Checkpoints are written after a batch, never between epochs: the count is always that of this epoch.
-            batches = loop.epoch_loop.batch_progress.current.ready
-            self.sampler.resume(self.trainer.current_epoch, batches * self.trainer.world_size)
+            self.sampler.follow(functools.partial(self._place, self.trainer))
         tokens = cast(Dataset[Any], self.train_tokens)
         return TrainingLoader(tokens, batch_sampler=self.sampler, **self._options(self.config.data.workers))
+
+    def _place(self, trainer: pl.Trainer) -> tuple[int, int]:
+        """The epoch, and the number of its batches on all ranks that were begun.
+
+        Lightning's own count of epochs is too low after a run was stopped and continued at the ends of two epochs.
+        """
+        epoch, batches = divmod(trainer.fit_loop.epoch_loop.batch_progress.total.ready, self.batches())
+        return epoch, batches * trainer.world_size
 
     def batches(self) -> int:
         """The number of training batches of an epoch on one rank."""
