@@ -136,7 +136,8 @@ def updates(config):
     data = SimpleNamespace(subwords=SimpleNamespace(size=50))
     task = Step(config, TASK, TranslationExperiment(config, data, "cuda"))
     task._device = torch.device(GPU)
-    epoch = SimpleNamespace(batch_idx=0)
+    progress = SimpleNamespace(total=SimpleNamespace(ready=1))
+    epoch = SimpleNamespace(batch_idx=0, batch_progress=progress)
     fit_loop = SimpleNamespace(epoch_loop=epoch)
     task.trainer = SimpleNamespace(
         world_size=1,

@@ -161,8 +161,8 @@ def test_the_last_batch_of_an_epoch_makes_an_update_although_the_update_is_not_f
 def test_devices_draw_the_random_numbers_that_one_device_draws_for_the_same_batches(devices: int) -> None:
     def seed(place: int, rank: int, world: int) -> int:
         trainer, config = SimpleNamespace(world_size=world), SimpleNamespace(seed=1)
-        step = SimpleNamespace(trainer=trainer, global_rank=rank, config=config, current_epoch=2)
-        return Step.seed(step, place)  # type: ignore[arg-type]
+        step = SimpleNamespace(trainer=trainer, global_rank=rank, config=config)
+        return Step.seed(step, 2, place)  # type: ignore[arg-type]
 
     alone = [seed(place, 0, 1) for place in range(12)]
     assert len(set(alone)) == 12
