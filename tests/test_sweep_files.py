@@ -14,7 +14,8 @@ from variations.commands.table import TableConfig
 from variations.configuration.compose import register_schema
 from variations.configuration.sweep_file import compose_sweep
 from variations.planning.rows import plan_rows
-from variations.system.errors import ConfigError
+from variations.store.rows import define
+from variations.system.errors import ConfigError, UserError
 from variations.tasks.translation.config import TranslationConfig
 
 pytestmark = pytest.mark.usefixtures("config_dir")
@@ -437,3 +438,49 @@ def test_rows_are_not_each_others_base_rows(bases: dict[str, str | None], fault:
         patched.setattr("variations.configuration.doors._typed", [tmp_path])
         found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True)
     assert found == [f"{path}: rows: {fault}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        (
+            "[attention_table3/base, one]",
+            "mine/one has the base row mine/base, but the row base here is attention_table3/base",
+        ),
+        (
+            "[attention_table3/A_h1, one]",
+            "attention_table3/A_h1 has the base row attention_table3/base, but the row base here is mine/base",
+        ),
+        ("[base, one, quickstart/uniform]", None),
+    ],
+)
+def test_a_base_row_is_the_one_of_the_rows_own_table(rows: str, fault: str | None, tmp_path: Path) -> None:
+    """Two tables may have a row of one name, such as `base`; which one is meant is never guessed."""
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "mine.yaml").write_text(f"name: mine\ntable: mine\nrows: {rows}\nseeds: [1]\n")
+    (tmp_path / "variation" / "mine").mkdir(parents=True)
+    for name, named in {"base": "", "one": ", base: base"}.items():
+        text = f"# @package _global_\nvariation: {{table: mine, row: {name}, label: {name}{named}}}\n"
+        (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("variations.configuration.doors._typed", [tmp_path])
+        found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True)
+        sweep = compose_sweep("mine")
+        if fault:
+            with pytest.raises(UserError, match=fault):
+                define(sweep)
+        else:
+            assert {row.row for row in define(sweep).rows} >= {"one", "base"}
+    assert [fault in text for text in found] == [True] if fault else found == []
+
+
+@pytest.mark.slow
+def test_a_row_whose_base_row_is_not_in_the_sweep_makes_no_circle(tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    rows = "rows: [uniform, weighted]\nseeds: [1]\noverrides: [size=tiny, data=toy]\n"
+    (tmp_path / "sweep" / "mine.yaml").write_text(f"name: mine\ntable: quickstart\n{rows}")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("variations.configuration.doors._typed", [tmp_path])
+        assert preflight(["sweep=mine"], TranslationConfig, "train", multirun=True) == []
+        assert [row.row for row in define(compose_sweep("mine")).rows] == ["uniform", "weighted", "transformer"]

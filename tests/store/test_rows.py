@@ -117,7 +117,7 @@ def test_a_base_row_outside_the_sweep_is_not_replaced_by_the_first_row(conf: Pat
     assert [found.base_of(row).row for row in found.rows[1:3]] == ["base", "bsae"]  # type: ignore[union-attr]
     alone = define(SweepConfig(name="mine", table="papers", rows=["first", "A_h16"]), rows=["A_h16"], conf=conf)
     assert [row.row for row in alone.rows] == ["A_h16"]
-    assert [row.row for row in alone.with_bases().rows] == ["first", "A_h16", "base"]  # and first: of base
+    assert [row.row for row in alone.with_bases().rows] == ["A_h16", "base"]  # which names no other one
     other = define(SweepConfig(name="mine", table="other", rows=["papers/first", "papers/A_h16"]), conf=conf)
     assert other.base_of(other.rows[1]) is other.rows[0]  # its base row belongs to another table
 

@@ -29,7 +29,7 @@ from variations.tables.formats import FORMATS, render, terminal
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement
 from variations.tables.table import Table, build, document
-from variations.tables.text import Cell, Grid
+from variations.tables.text import Cell, Grid, select
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 from variations.tasks.translation.scoring.stored_text import StoredText
 from variations.tasks.translation.task import TASK
@@ -163,6 +163,22 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
         "p < 0.05 in a test of the difference of means over seeds that covers chance in seeds and in sentences "
         "(200 resamples, seed 7)",
     )
+
+
+def test_differences_name_their_measure_unless_they_follow_it(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    for seed in (1, 2):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+    grid = lay_out(read(seeds=(1, 2)))
+
+    def titles(*keys: str) -> list[str]:
+        return [column.title for column in select(grid, keys).columns if column.key in keys]
+
+    assert titles("test.bleu", "delta", "p", "seeds") == ["test BLEU", "Δ base", "p", "seeds"]
+    assert titles("seeds", "delta") == ["seeds", "Δ base (test BLEU)"]
+    assert titles("test.bleu", "delta", "seeds", "p")[1::2] == ["Δ base (test BLEU)", "p (test BLEU)"]
 
 
 def test_one_seed_has_an_interval_that_says_what_it_leaves_out_and_no_mark(

@@ -183,7 +183,7 @@ def test_lost_weights_are_left_out_of_the_average_with_a_warning_and_a_mark(
     assert steps == [8, 12]
     assert "The weights of step 10 in" in caplog.text
     (mark,) = of_run(to_dict(config), {"steps": 12, "averaged_steps": steps})
-    assert mark == "the weights of only 2 of 3 steps were averaged, because others were lost"
+    assert mark == "the weights of only 2 of 3 steps were averaged: the others are not stored"
     assert of_run(to_dict(config), {"steps": 12, "averaged_steps": [8, 10, 12]}) == []
     (folder.checkpoints / "weights8.pt").unlink()
     weights, steps = final_weights(config, folder)

@@ -75,7 +75,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
     scores = np.array([run["score"] for run in runs], dtype=np.float64)
     if reason := _refusal(scores, factors):
-        return _none(table["metric"], label, len(runs), reason)
+        return {**_none(table["metric"], label, len(runs), reason), "notes": _left_out(table)}
     found = analysis(scores, factors)
     return {
         "measure": table["metric"],
@@ -215,22 +215,27 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
 
 
 def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
-    notes: list[str] = []
-    rows = sweep["table"]["rows"] if sweep["table"] else []
-    notes += [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
-    untrained = [row for row in rows if row["not_trained"]]
-    out = [row["label"] for row in untrained if sweep["table"] and not _counted(row, sweep["table"])]
-    if untrained and not out:
-        notes.append("No row counts as trained.")
-    if out:
-        more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
-        notes.append(f"Left out because not trained: {'; '.join(out[:NAMED])}{more}.")
+    notes = _left_out(sweep["table"]) if sweep["table"] else []
     if residual < FEW:
         notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
         notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
     if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):
         notes.append(f"{left} pruned runs have no score and are not counted.")
+    return notes
+
+
+def _left_out(table: payload.Table) -> list[str]:
+    """Which rows are not analysed, and why."""
+    rows = table["rows"]
+    notes = [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
+    untrained = [row for row in rows if row["not_trained"]]
+    out = [row["label"] for row in untrained if not _counted(row, table)]
+    if untrained and not out:
+        notes.append("No row counts as trained.")
+    if out:
+        more = f" and {len(out) - NAMED} more" if len(out) > NAMED else ""
+        notes.append(f"Left out because not trained: {'; '.join(out[:NAMED])}{more}.")
     return notes
 
 

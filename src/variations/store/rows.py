@@ -36,6 +36,8 @@ class RowDefinition:
     task: str = "translation"
     quoted: bool = False
     """Another system's figures; there is nothing to run."""
+    added: bool = False
+    """Not in the sweep: only the base row of others, or theirs."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,10 @@ class SweepDefinition:
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
 
-        It need not be among those that were chosen.
+        It need not be among those that were chosen. A row that was added and names none is compared with nothing.
         """
+        if row.added and row.base is None:
+            return None
         known = self.of or self.rows
         found = next((other for other in known if other.row == row.base), known[0])
         return None if found.row == row.row else found
@@ -134,7 +138,9 @@ def define(
             if rows is None or not {name, found.row}.isdisjoint(rows)
         ]
     if not grid:
-        absent = _absent_bases(everything, home_table, first, conf)
+        absent = absent_bases(everything, home_table, first, conf=conf)
+        if mistaken := mistaken_bases([*everything, *absent], conf=conf):
+            raise UserError(f"Sweep {name!r}: {mistaken[0]}")
         everything += absent
         chosen += [row.row for row in absent] if rows is None else []
     if not sweep.rows:
@@ -166,17 +172,37 @@ def _refuse_unknown(sweep: str, rows: Sequence[str], names: Sequence[str], home:
         raise UserError(f"Sweep {sweep!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
 
 
-def _absent_bases(rows: Sequence[RowDefinition], table: str, first: str, conf: Path) -> list[RowDefinition]:
+def mistaken_bases(rows: Sequence[RowDefinition], *, conf: Path = CONF) -> list[str]:
+    """Rows whose base row is one of their own table, while the row of that name among `rows` is another table's."""
+    known = {row.row: row for row in rows}
+    found = []
+    for row in rows:
+        other = known.get(row.base or "")
+        if other is None or row.table is None or other.table in (None, row.table):
+            continue
+        if row_file(other.row, row.table, conf):
+            found.append(
+                f"{row.table}/{row.row} has the base row {row.table}/{other.row}, but the row {other.row} here is "
+                f"{other.table}/{other.row}: list {row.table}/{other.row} in its place, or copy one of them under "
+                "another name."
+            )
+    return found
+
+
+def absent_bases(
+    rows: Sequence[RowDefinition], table: str, first: str = "", *, conf: Path = CONF
+) -> list[RowDefinition]:
     """Base rows that are not among `rows`, and theirs; a row without a file has only a name.
 
-    A row of another table names a base row of that table, which this one need not have.
+    A row of another table names a base row of that table, which this one need not have. `first` is the table's first
+    row, with which crossed rows are compared.
     """
     found = list(rows)
     for row in found:  # which grows
         if row.table == table and row.base is not None and row.base not in {other.row for other in found}:
             name, _, point = row.base.partition(",")
             loaded = load_row(name, table, conf=conf)
-            found.append(_at(loaded, point, first) if point else loaded)
+            found.append(replace(_at(loaded, point, first) if point else loaded, added=True))
     return found[len(rows) :]
 
 

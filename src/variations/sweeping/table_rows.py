@@ -11,7 +11,7 @@ from variations.configuration.faults import check
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SweepConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, walk_groups
-from variations.store.rows import SweepDefinition, load_row
+from variations.store.rows import SweepDefinition, absent_bases, load_row, mistaken_bases
 from variations.system.errors import ConfigError
 
 
@@ -95,13 +95,18 @@ def _name_fault(name: str) -> str | None:
 
 
 def circle_faults(sweep: SweepConfig) -> list[str]:
-    """Rows that are each other's base rows: one that names no base row is compared with the first."""
-    definitions = tuple(load_row(row, sweep.table or sweep.name or "") for row in sweep.rows)
-    circle = SweepDefinition("", definitions).circle()
+    """Rows that are each other's base rows, or whose base row is not the one of this name in the sweep."""
+    table = sweep.table or sweep.name or ""
+    definitions = tuple(load_row(row, table) for row in sweep.rows)
+    known = (*definitions, *absent_bases(definitions, table))
+    if mistaken := mistaken_bases(known):
+        return [f"sweep.rows: {text}" for text in mistaken]
+    circle = SweepDefinition("", definitions, of=known).circle()
     if not circle:
         return []
     names = {definition.row: written for definition, written in zip(definitions, sweep.rows, strict=True)}
-    if not (base := next((row.row for row in circle if row.base is None), None)):
+    # One that names no base row, or one of another table that is not here, would be compared with the first row.
+    if not (base := next((row.row for row in circle if row.base not in names), None)):
         rows = " and ".join(row.row for row in circle)
         return [f"sweep.rows: {rows} are each other's base rows: remove `base` from the file of one of them."]
     order = ", ".join([names[base], *(row for row in sweep.rows if row != names[base])])

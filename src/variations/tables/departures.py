@@ -20,7 +20,7 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
 
 
 def _lost_weights(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
-    """Fewer weights were averaged than the recipe says, because some had been lost before the test."""
+    """Fewer weights were averaged than the recipe says: some were lost, or not stored before the plan was changed."""
     planned, averaged = (config.get("recipe") or {}).get("average"), result.get("averaged_steps")
     steps = result.get("steps")
     if not (isinstance(planned, int) and isinstance(averaged, list) and isinstance(steps, int)):
@@ -28,7 +28,7 @@ def _lost_weights(config: Mapping[str, Any], result: Mapping[str, Any]) -> str |
     planned = min(planned, steps)
     if len(averaged) >= planned:
         return None
-    return f"the weights of only {len(averaged)} of {planned} steps were averaged, because others were lost"
+    return f"the weights of only {len(averaged)} of {planned} steps were averaged: the others are not stored"
 
 
 def _lost(run: SeedRun) -> list[str]:

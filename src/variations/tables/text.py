@@ -47,8 +47,14 @@ class Grid:
     """Keys of the columns that a remark explains; other remarks are about the whole table."""
 
 
+DIFFERENCES = ("delta", "ci", "p", "agreeing_seeds")
+"""Keys of the columns of a table that compare rows with their base rows in the sweep's measure."""
+
+
 def select(grid: Grid, keys: Sequence[str]) -> Grid:
     """The columns with these keys, in this order after the rows' names, with the notes and remarks about them.
+
+    Differences name their measure unless they directly follow it.
 
     Raises:
         UserError: There is no such column, or none is named.
@@ -60,10 +66,18 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         faults = [f"columns: this table has no column '{key}'.{did_you_mean(key, list(index))}" for key in unknown]
         raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
     shown = [index[key] for key in dict.fromkeys(["row", *keys] if "group" not in keys else keys)]
+    columns = [grid.columns[i] for i in shown]
+    differences = [place for place, column in enumerate(columns) if column.key in DIFFERENCES]
+    if differences and "delta" in index:
+        measure = grid.columns[index["delta"] - 1]  # the whole table has them beside it
+        if columns[differences[0] - 1].key != measure.key or differences[-1] - differences[0] >= len(differences):
+            for place in differences:
+                title = f"{columns[place].title} ({measure.title})"
+                columns[place] = replace(columns[place], title=title)
     used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
     return replace(
         grid,
-        columns=[grid.columns[i] for i in shown],
+        columns=columns,
         rows=[[row[i] for i in shown] for row in grid.rows],
         notes=[note for note in grid.notes if note[0] in used],
         remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
