@@ -67,15 +67,16 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     """Which keys matter for the measure of a sweep, from its finished runs."""
     table = sweep["table"]
     if table is None:
-        return _none("test.bleu", "score", 0, "There is no table of this sweep.")
-    places = {row["row"]: k for k, row in enumerate(table["rows"]) if _counted(row, table)}
+        return _none("test.bleu", "score", 0, "There is no table of this sweep.", [])
+    counted = _counted(table)
+    places = {row["row"]: k for k, row in enumerate(table["rows"]) if row["row"] in counted}
     runs = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
     scores = np.array([run["score"] for run in runs], dtype=np.float64)
     if reason := _refusal(scores, factors):
-        return {**_none(table["metric"], label, len(runs), reason), "notes": _left_out(table)}
+        return _none(table["metric"], label, len(runs), reason, _left_out(table, counted))
     found = analysis(scores, factors)
     return {
         "measure": table["metric"],
@@ -87,14 +88,14 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         "p": found.p,
         "reason": None,
         "method": _method(len(runs), table),
-        "notes": _notes(sweep, factors, found.residual),
+        "notes": [*_left_out(table, counted), *_notes(sweep, factors, found.residual)],
     }
 
 
-def _counted(row: payload.Row, table: payload.Table) -> bool:
-    """Whether a row's runs are analysed. Rows that are not trained are, if all are: the headline then says so."""
-    every = all(other["not_trained"] for other in table["rows"] if other["measured"])
-    return not row["not_compared"] and (every or not row["not_trained"])
+def _counted(table: payload.Table) -> set[str]:
+    """Names of the rows whose runs are analysed. If no row is trained, all are: the headline then says so."""
+    every = all(row["not_trained"] for row in table["rows"] if row["measured"])
+    return {row["row"] for row in table["rows"] if not row["not_compared"] and (every or not row["not_trained"])}
 
 
 def grouped(values: dict[str, list[Any]]) -> list[Factor]:
@@ -215,7 +216,7 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
 
 
 def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
-    notes = _left_out(sweep["table"]) if sweep["table"] else []
+    notes: list[str] = []
     if residual < FEW:
         notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
@@ -225,12 +226,12 @@ def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> li
     return notes
 
 
-def _left_out(table: payload.Table) -> list[str]:
+def _left_out(table: payload.Table, counted: set[str]) -> list[str]:
     """Which rows are not analysed, and why."""
     rows = table["rows"]
     notes = [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
     untrained = [row for row in rows if row["not_trained"]]
-    out = [row["label"] for row in untrained if not _counted(row, table)]
+    out = [row["label"] for row in untrained if row["row"] not in counted]
     if untrained and not out:
         notes.append("No row counts as trained.")
     if out:
@@ -239,7 +240,7 @@ def _left_out(table: payload.Table) -> list[str]:
     return notes
 
 
-def _none(measure: str, label: str, runs: int, reason: str) -> payload.Importance:
+def _none(measure: str, label: str, runs: int, reason: str, notes: list[str]) -> payload.Importance:
     return {
         "measure": measure,
         "label": label,
@@ -250,5 +251,5 @@ def _none(measure: str, label: str, runs: int, reason: str) -> payload.Importanc
         "p": None,
         "reason": reason,
         "method": "",
-        "notes": [],
+        "notes": notes,
     }

@@ -11,7 +11,7 @@ that common order, so a checkpoint can be continued with any number of devices.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from torch.utils.data import Sampler
 from variations.data.packing import Packing
 from variations.data.special import PAD
 from variations.system.errors import UserError
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 Indices = NDArray[np.int64]
 LAST_ROWS = 64
@@ -95,6 +98,15 @@ def _padded(rows: Sequence[NDArray[Any]]) -> Tensor:
     ids = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
     ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate(rows)
     return torch.from_numpy(ids)
+
+
+def begun(trainer: "pl.Trainer") -> int:
+    """How many batches this rank has begun since the first update, also before its run was stopped and continued.
+
+    Places in the data follow from it. Lightning's own count of epochs is too low after a run was continued at the ends
+    of two epochs.
+    """
+    return trainer.fit_loop.epoch_loop.batch_progress.total.ready
 
 
 class TokenBatchSampler(Sampler[list[int]]):

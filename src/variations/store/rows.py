@@ -36,8 +36,6 @@ class RowDefinition:
     task: str = "translation"
     quoted: bool = False
     """Another system's figures; there is nothing to run."""
-    added: bool = False
-    """Not in the sweep: only the base row of others, or theirs."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,16 @@ class SweepDefinition:
     further: tuple[int, ...] = ()
     """Those of `seeds` that the sweep does not ask for, but for which some row has a run."""
     of: tuple[RowDefinition, ...] = ()
-    """All rows of the sweep, chosen or not; empty: the same as `rows`."""
+    """All rows of the sweep, chosen or not, and `added`; empty: the same as `rows`."""
+    added: tuple[str, ...] = ()
+    """Names of rows that are not the sweep's: only base rows of others, or theirs."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
 
         It need not be among those that were chosen. A row that was added and names none is compared with nothing.
         """
-        if row.added and row.base is None:
+        if row.base is None and row.row in self.added:
             return None
         known = self.of or self.rows
         found = next((other for other in known if other.row == row.base), known[0])
@@ -137,6 +137,7 @@ def define(
             for found in crossed[name]
             if rows is None or not {name, found.row}.isdisjoint(rows)
         ]
+    absent: list[RowDefinition] = []
     if not grid:
         absent = absent_bases(everything, home_table, first, conf=conf)
         if mistaken := mistaken_bases([*everything, *absent], conf=conf):
@@ -151,8 +152,9 @@ def define(
     if seeds is None and store is not None:
         stored = _stored_seeds(store / name, definitions, begun=bool(known))
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
+    added = tuple(row.row for row in absent)
     return SweepDefinition(
-        name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,)
+        name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,), added
     )
 
 
@@ -202,7 +204,7 @@ def absent_bases(
         if row.table == table and row.base is not None and row.base not in {other.row for other in found}:
             name, _, point = row.base.partition(",")
             loaded = load_row(name, table, conf=conf)
-            found.append(replace(_at(loaded, point, first) if point else loaded, added=True))
+            found.append(_at(loaded, point, first) if point else loaded)
     return found[len(rows) :]
 
 

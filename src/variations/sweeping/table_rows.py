@@ -98,10 +98,11 @@ def circle_faults(sweep: SweepConfig) -> list[str]:
     """Rows that are each other's base rows, or whose base row is not the one of this name in the sweep."""
     table = sweep.table or sweep.name or ""
     definitions = tuple(load_row(row, table) for row in sweep.rows)
-    known = (*definitions, *absent_bases(definitions, table))
+    absent = absent_bases(definitions, table)
+    known = (*definitions, *absent)
     if mistaken := mistaken_bases(known):
         return [f"sweep.rows: {text}" for text in mistaken]
-    circle = SweepDefinition("", definitions, of=known).circle()
+    circle = SweepDefinition("", definitions, of=known, added=tuple(row.row for row in absent)).circle()
     if not circle:
         return []
     names = {definition.row: written for definition, written in zip(definitions, sweep.rows, strict=True)}

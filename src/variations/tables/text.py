@@ -70,7 +70,8 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
     differences = [place for place, column in enumerate(columns) if column.key in DIFFERENCES]
     if differences and "delta" in index:
         measure = grid.columns[index["delta"] - 1]  # the whole table has them beside it
-        if columns[differences[0] - 1].key != measure.key or differences[-1] - differences[0] >= len(differences):
+        first, together = differences[0], differences[-1] - differences[0] < len(differences)
+        if columns[first - 1].key != measure.key or not together:
             for place in differences:
                 title = f"{columns[place].title} ({measure.title})"
                 columns[place] = replace(columns[place], title=title)

@@ -14,6 +14,7 @@ import torch
 
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
+from variations.data.batching import begun
 from variations.store.identity import identifying
 from variations.system.errors import UserError
 from variations.tasks.base import Experiment
@@ -113,14 +114,11 @@ class Step(pl.LightningModule):
         self.update = Update()
 
     def place_of_batch(self) -> tuple[int, int]:
-        """The epoch of the present batch, and its number in it.
-
-        Lightning's own count of epochs is too low after a run was stopped and continued at the ends of two epochs.
-        """
-        loop, batches = self.trainer.fit_loop.epoch_loop, self.trainer.num_training_batches
+        """The epoch of the present batch, and its number in it."""
+        batches = self.trainer.num_training_batches
         if batches == float("inf"):
-            return self.current_epoch, loop.batch_idx
-        return divmod(loop.batch_progress.total.ready - 1, int(batches))
+            return self.current_epoch, self.trainer.fit_loop.epoch_loop.batch_idx
+        return divmod(begun(self.trainer) - 1, int(batches))
 
     def seed(self, epoch: int, batch_idx: int) -> int:
         """The seed of a batch's random numbers, from its place in the data, so that a continued run draws the same.

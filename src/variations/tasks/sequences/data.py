@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from variations.configuration.transformer import TransformerConfig
-from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
+from variations.data.batching import Batch, Indices, TokenBatchSampler, begun, collate
 from variations.tasks.sequences.decoding.translator import longest_source, shortened
 
 Item = tuple[int, NDArray[Any], NDArray[Any]]
@@ -82,11 +82,8 @@ class PairsData(pl.LightningDataModule):
         return TrainingLoader(tokens, batch_sampler=self.sampler, **self._options(self.config.data.workers))
 
     def _place(self, trainer: pl.Trainer) -> tuple[int, int]:
-        """The epoch, and the number of its batches on all ranks that were begun.
-
-        Lightning's own count of epochs is too low after a run was stopped and continued at the ends of two epochs.
-        """
-        epoch, batches = divmod(trainer.fit_loop.epoch_loop.batch_progress.total.ready, self.batches())
+        """The epoch, and the number of its batches on all ranks that were begun."""
+        epoch, batches = divmod(begun(trainer), self.batches())
         return epoch, batches * trainer.world_size
 
     def batches(self) -> int:
