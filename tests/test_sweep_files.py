@@ -42,6 +42,10 @@ pytestmark = pytest.mark.usefixtures("config_dir")
             "overrides: variation=quickstart/uniform is not for single rows: set name, rows and the like as keys of "
             "this file.",
         ),
+        (
+            "overrides: [runs=/big]",
+            "overrides: type runs=/big after each command instead: tables and figures do not read it here.",
+        ),
     ],
 )
 def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, fault: str, tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
         ({"figure": "attention"}, "give run=FOLDER instead of a sweep"),
         ({"figure": "branch_weights", "layer": 7}, "another layer or part"),
         ({"rows": ["a"], "figure": "convergence"}, "no row and its base row both measured dev/bleu"),
+        (
+            {"figure": "learning_curves", "line": 3},
+            "line is for figure=attention and figure=drawings, not for figure=learning_curves: leave it out.",
+        ),
+        ({"heads": [1]}, "heads is for figure=attention, not for figure=all: leave it out."),
         ({"rows": ["b"]}, "has no row 'b'; valid: a, w"),
     ],
 )

@@ -165,6 +165,17 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
     )
 
 
+def test_tests_are_explained_where_a_difference_is_shown(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    for seed in (1, 2):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+    grid = lay_out(read(seeds=(1, 2)))
+    for keys, shown in ((["test.bleu"], False), (["test.bleu", "p"], True)):
+        assert any(text.startswith("The 95 % interval and p") for text in select(grid, keys).remarks) == shown
+
+
 def test_differences_name_their_measure_unless_they_follow_it(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -502,7 +513,11 @@ def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], 
     put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
     text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
     assert [line for line in text.splitlines() if "not trained" in line] == [
-        "Note: not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
+        "Note: good is not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
+    ]
+    found = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good", "base"], store, significance=SETTINGS)
+    assert found.document()["notes"] == [
+        "good is not trained: dev perplexity fell by 25.9 % in the last fifth of its steps"
     ]
 
 

@@ -15,6 +15,12 @@ from variations.system.errors import UserError
 from variations.tasks.base import Asked
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
+SELECTING = {
+    "line": ("attention", "drawings"),
+    **dict.fromkeys(("sentence", "target", "items", "heads", "words"), ("attention",)),
+    "layer": ("attention", "branch_weights", "all"),
+}
+"""Keys that select a part of some figures only."""
 
 
 @dataclass
@@ -47,6 +53,10 @@ def draw(config: FiguresConfig) -> None:
     """
     if (config.run is None) == (config.sweep.name is None):
         raise UserError("Which figures? Give either sweep=NAME or run=FOLDER.")
+    for key, figures in SELECTING.items():
+        if getattr(config, key) is not None and config.figure not in figures:
+            wanted = " and ".join(f"figure={name}" for name in figures if name != "all")
+            raise UserError(f"{key} is for {wanted}, not for figure={config.figure}: leave it out.")
     need("dashboard", "Drawing")
     of_one_run = {"attention": _attention, "drawings": _drawings}
     for path in of_one_run.get(config.figure, _of_runs)(config):

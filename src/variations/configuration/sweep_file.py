@@ -148,6 +148,8 @@ def _key_faults(key: Any, value: Any) -> list[str]:
         own = [line for line in value if re.match(r"(sweep[.=]|variation=|rows=|seeds=)", str(line))]
         if own:
             return [f"overrides: {own[0]} is not for single rows: set name, rows and the like as keys of this file."]
+        if stores := [line for line in value if str(line).startswith("runs=")]:
+            return [f"overrides: type {stores[0]} after each command instead: tables and figures do not read it here."]
     try:
         OmegaConf.merge(OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)}), {"sweep": {key: value}})
     except OmegaConfBaseException as error:

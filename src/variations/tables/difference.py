@@ -16,7 +16,7 @@ from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import decimal
 from variations.tables.grid import delta
-from variations.tables.line import Line, Table
+from variations.tables.line import NOT_TRAINED, Line, Table
 from variations.tables.table import build
 
 
@@ -89,10 +89,12 @@ class Difference:
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _notes(self) -> list[str]:
-        notes = list(self.line.notes)
-        if self.line.untested and not any(note.startswith(self.line.untested) for note in notes):
+        notes = [note for note in self.line.notes if not note.startswith(NOT_TRAINED)]
+        lines = dict(zip((self.first, self.second), self.table.lines, strict=True))
+        untrained = [f"{name} is {NOT_TRAINED}: {line.untrained}" for name, line in lines.items() if line.untrained]
+        if self.line.untested and not untrained and self.line.untested not in notes:
             notes.append(self.line.untested)
-        return notes
+        return notes + untrained
 
 
 def compare(

@@ -9,6 +9,7 @@ from variations.store.ledger import RunFolder
 from variations.tables.alike import other_code
 from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Line, Table
+from variations.tables.text import DIFFERENCES
 from variations.tasks.base import Measure
 
 UNEVEN = 3.0
@@ -41,8 +42,20 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 
 def about(table: Table) -> dict[str, set[str]]:
     """The remarks that explain single columns, with the keys of these."""
-    found = {text: {measure.key for measure in measures} for text, measures in _conventions(table).items()}
-    return found | _costs(table)
+    measures = {measure.key for measure in table.columns}
+    found = {text: {measure.key for measure in group} for text, group in _conventions(table).items()}
+    found |= _published(table) | _costs(table)
+    found |= {text: measures | {"delta"} for text in _spread(table)}
+    found |= {text: set(DIFFERENCES) for text in _tests(table, None)}
+    for agreement in table.agreements:
+        ours = {agreement.measure, *(DIFFERENCES if agreement.measure == table.primary.key else ())}
+        found[agreement.sentence(table.task)] = ours | _columns_of(agreement.published)
+    return found
+
+
+def _columns_of(published: str) -> set[str]:
+    """Keys of the columns of a published figure."""
+    return {f"published.{published}", f"published_delta.{published}"}
 
 
 def star_text(table: Table) -> str:
@@ -89,15 +102,18 @@ def _conventions(table: Table) -> dict[str, list[Measure]]:
     return {f"{', '.join(item.label for item in group)}: {text}.": group for text, group in found.items()}
 
 
-def _published(table: Table) -> list[str]:
+def _published(table: Table) -> dict[str, set[str]]:
+    """What the published figures are: sentences, with the keys of the columns that each explains."""
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
-    found = []
-    for kind in (table.task.published(key) for key in keys if not table.part(key)):
-        if kind.text:
+    found = {}
+    for key in keys:
+        kind = table.task.published(key)
+        if kind.text and not table.part(key):
             same = f" Measured in the same way: {table.task.measure(kind.measures[0]).label}." if kind.measures else ""
-            found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")
+            compared = {f"against_published.{measure}" for measure in kind.measures}
+            found[f"Published {kind.label}: {kind.text}, {kind.convention}.{same}"] = _columns_of(key) | compared
     if "params_millions" in keys:
-        found.append("Published parameters are in millions, as printed.")
+        found["Published parameters are in millions, as printed."] = _columns_of("params_millions")
     return found
 
 

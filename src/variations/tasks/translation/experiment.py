@@ -11,7 +11,7 @@ from variations.store.ledger import RunFolder
 from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.data.corpora import seen_in_training
+from variations.tasks.translation.data.corpora import seen_before
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.inspection.stored import store_maps
 from variations.tasks.translation.scoring.bleu import as_dict, moses, sacre_bleu
@@ -78,7 +78,7 @@ class TranslationExperiment(SequenceExperiment):
             "vocabulary": data.subwords.size,
             "dropped_pairs": data.train_tokens.dropped,
             "decoding_seconds": seconds,
-            "remarks": [text for name, text in seen_in_training(data.corpus).items() if name in scores],
+            "remarks": [text for name, text in seen_before(data.corpus) if name in scores],
         } | ({"cut": self.cut} if self.cut else {})
 
     def _translate_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, dict[str, Any]]:

@@ -219,6 +219,19 @@ def test_test_pairs_in_the_training_text_are_counted_and_reported(
     ]
 
 
+def test_a_dev_text_that_is_also_the_test_text_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "text", TEXT)
+    with caplog.at_level(logging.WARNING):
+        corpus = load(folder(tmp_path, name="twice", test="valid"), progress=False)
+        assert load(folder(tmp_path, name="twice", test="valid"), progress=False).surveys == corpus.surveys
+    pairs = corpus.surveys["dev"].pairs
+    assert corpus.surveys["dev"].overlap == {"test": pairs}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"twice: {pairs} of {pairs} pairs of valid.en also occur in the dev text word for word; it is no independent "
+        "test of what dev scores have chosen."
+    ]
+
+
 def test_blank_pairs_are_counted_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = {"train.en": "A dog.\n \nA horse.\n\u3000\n", "train.de": "Ein Hund.\nEine Katze.\n\n\n", "valid.de": "\n"}
     write(tmp_path / "text", {**TEXT, **files})

@@ -1,7 +1,7 @@
 """The data card: what a run was trained and tested on, in one JSON document.
 
     {"name", "languages", "url", "licence", "fingerprint",
-     "sets": {NAME: {"files", "pairs", "blank", "blank_lines", "duplicates", "overlap" (train),
+     "sets": {NAME: {"files", "pairs", "blank", "blank_lines", "duplicates", "overlap" (train, dev),
                      "dropped", "too_long" and "used" (if token stores are given),
                      "lengths": {"unit", "edges", "source", "target"}}},
      "subwords": {"size", "sha256"}, "origins": [downloads with checksums]}
@@ -49,9 +49,7 @@ def data_card(
         "licence": corpus.licence,
         "fingerprint": corpus.fingerprint(),
         "sets": {
-            name: _set_card(
-                names[pair.source], names[pair.target], found[name], stores.get(name), train=name == "train"
-            )
+            name: _set_card(names[pair.source], names[pair.target], found[name], stores.get(name))
             for name, pair in corpus.sets().items()
         },
         "subwords": {"size": subwords.size, "sha256": subwords.sha256} if subwords else None,
@@ -59,7 +57,7 @@ def data_card(
     }
 
 
-def _set_card(source: str, target: str, found: Survey, store: "TokenPairs | None", *, train: bool) -> dict[str, Any]:
+def _set_card(source: str, target: str, found: Survey, store: "TokenPairs | None") -> dict[str, Any]:
     card: dict[str, Any] = {
         "files": {
             "source": {"name": source, "sha256": found.source.sha256},
@@ -70,7 +68,7 @@ def _set_card(source: str, target: str, found: Survey, store: "TokenPairs | None
         "blank_lines": found.blank_lines,
         "duplicates": found.duplicates,
     }
-    if train:
+    if found.overlap:
         card["overlap"] = found.overlap
     if store is None:
         sides = {name: _of_words(side) for name, side in (("source", found.source), ("target", found.target))}

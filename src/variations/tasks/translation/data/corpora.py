@@ -30,7 +30,7 @@ from variations.tasks.translation.data.textfiles import (
 from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
-SURVEY_VERSION = 1
+SURVEY_VERSION = 2
 LARGE = 20_000_000
 """Bytes of training text above which a status line is shown while it is checked."""
 LICENCES = {
@@ -151,8 +151,12 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
     if path and (known := _read_surveys(path, set(sets))):
         return known
     evaluated = {name: pair for name, pair in sets.items() if name != "train"}
-    found = {name: survey(pair.source, pair.target) for name, pair in evaluated.items()}
     keys = {name: pair_keys(pair.source, pair.target) for name, pair in evaluated.items()}
+    tested = {name: found for name, found in keys.items() if name != "dev"}
+    found = {
+        name: survey(pair.source, pair.target, others=tested if name == "dev" else None)
+        for name, pair in evaluated.items()
+    }
     train = corpus.train
     large = train.source.stat().st_size > LARGE
     with status_line(f"Checking {train.source.name} and {train.target.name}", progress and large):
@@ -182,18 +186,21 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path.absolute()), status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def seen_in_training(corpus: Corpus) -> dict[str, str]:
-    """By name of a set: a sentence about its pairs that are also training pairs, if there are any."""
-    return {
-        name: f"{count:,} of {corpus.surveys[name].pairs:,} pairs of {corpus.sets()[name].source.name} also occur in "
-        "the training text word for word; scores on it are too high."
-        for name, count in corpus.surveys["train"].overlap.items()
-        if count
+def seen_before(corpus: Corpus) -> Iterator[tuple[str, str]]:
+    """Name of a set, and a sentence about its pairs that are also pairs of the training text or of the dev text."""
+    places = {
+        "train": ("training", "scores on it are too high"),
+        "dev": ("dev", "it is no independent test of what dev scores have chosen"),
     }
+    for place, (text, consequence) in places.items():
+        for name, count in corpus.surveys[place].overlap.items():
+            if count:
+                part = f"{count:,} of {corpus.surveys[name].pairs:,} pairs of {corpus.sets()[name].source.name}"
+                yield name, f"{part} also occur in the {text} text word for word; {consequence}."
 
 
 def _warnings(corpus: Corpus) -> Iterator[str]:
-    for text in seen_in_training(corpus).values():
+    for _, text in seen_before(corpus):
         yield f"{corpus.name}: {text}"
     for name, found in corpus.surveys.items():
         if found.blank:
