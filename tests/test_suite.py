@@ -45,6 +45,14 @@ def test_a_command_that_a_test_starts_is_a_new_process_in_all_but_its_imports(tm
     assert done.stdout == f"['a', 'b c'] {tmp_path} {os.getpid()} said typed {quick}\n"
     assert (done.returncode, done.stderr) == (7, "a fault\n")
 
+    code = f"import variations\n{TALKS}".replace("sys.modules", "sys . modules")  # code that inspects is not forked
+    words["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
+    line_of_code = [sys.executable, "-c", code, "a", "b c"]
+    said = subprocess.run(
+        line_of_code, cwd=tmp_path, env=words, input="typed", capture_output=True, text=True, check=False
+    )
+    assert (said.stdout, said.returncode, said.stderr) == (done.stdout, 7, "a fault\n")
+
     script.write_text(WAITS)
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None and process.stdout.readline() == b"here\n"

@@ -2,11 +2,12 @@
 
 Importing both takes about five seconds of CPU time, and the tests start hundreds of commands, which start rows, which
 start ranks. This plugin makes `subprocess` fork our commands instead of starting an interpreter: scripts of this
-project or beside a copy of the package, and `-m variations…`. In all other respects the process is new: it has its own
-number, streams, folder, environment and signals, and imports our code anew. It is a child of the requesting process
-(CLONE_PARENT), which can wait for it and kill it as usual. Variables that Python, torch and their libraries read at
-startup must have the same values as here. Otherwise, and on systems other than Linux, a new interpreter starts as
-usual. The same holds for the wheel's own environment, and for scripts that inspect what is imported.
+project or beside a copy of the package, `-m variations…`, and `-c` with code that imports ours. In all other respects
+the process is new: it has its own number, streams, folder, environment and signals, and imports our code anew. It is a
+child of the requesting process (CLONE_PARENT), which can wait for it and kill it as usual. Variables that Python, torch
+and their libraries read at startup must have the same values as here. Otherwise, and on systems other than Linux, a new
+interpreter starts as usual. The same holds for the wheel's own environment, and for scripts that inspect what is
+imported.
 
 VARIATIONS_TEST_FORK=0 disables the plugin, as in `make torture`.
 """
@@ -21,6 +22,7 @@ import logging
 import os
 import platform
 import random
+import re
 import runpy
 import signal
 import socket
@@ -38,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 HEAVY = ("torch", "numpy", "pytorch_lightning", "hydra", "sentencepiece", "sacrebleu", "rich.progress", "requests")
 """Slow imports. None of them is our code."""
+OUR_IMPORT = re.compile(r"^\s*(from|import) variations\b", re.MULTILINE)
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 CLONE_PARENT, SET_NAME = 0x00008000, 15
 NAME = "forks"
@@ -100,8 +103,8 @@ def _patch(server: socket.socket | None) -> None:
 # Client ----------------------------------------------------------------------------------------------------------
 
 
-def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tuple[bool, bool, list[str]] | None:
-    """Return whether `-P` is set, whether it is a module, and its name and arguments; None if it is not ours."""
+def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tuple[bool, str, list[str]] | None:
+    """Return whether `-P` is set; `-m`, `-c` or nothing; and the name or code with its arguments; None: not ours."""
     words = [os.fspath(word) for word in args]
     if list(executables) != [os.fsencode(PYTHON)] or not all(isinstance(word, str) for word in words):
         return None
@@ -110,10 +113,13 @@ def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tup
     if safe:
         del words[0]
     if words[:1] == ["-m"] and len(words) > 1 and words[1].startswith("variations."):
-        return safe, True, words[1:]
+        return safe, "-m", words[1:]
+    if words[:1] == ["-c"] and len(words) > 1:
+        inspects = "sys.modules" in words[1] or "importtime" in words[1]
+        return (safe, "-c", words[1:]) if OUR_IMPORT.search(words[1]) and not inspects else None
     script = Path(cwd or "", *words[:1])
     ours = (script.parent / "variations").is_dir() or (ROOT in script.parents and script != Path(__file__))
-    return (safe, False, words) if script.suffix == ".py" and ours else None
+    return (safe, "", words) if script.suffix == ".py" and ours else None
 
 
 def _ask(
@@ -272,20 +278,23 @@ def _next_server() -> tuple[socket.socket, int]:
     return ours, number
 
 
-def _run(safe: bool, module: bool, words: list[str]) -> int:
+def _run(safe: bool, kind: str, words: list[str]) -> int:
     """Run a command as the interpreter does, and return its exit code."""
-    script = Path.cwd() / words[0]
-    first = [] if safe or os.environ.get("PYTHONSAFEPATH") else [str(Path.cwd() if module else script.parent)]
+    script = Path.cwd() / words[0] if not kind else None
+    here = {"-m": str(Path.cwd()), "-c": ""}.get(kind, str(script and script.parent))
+    first = [] if safe or os.environ.get("PYTHONSAFEPATH") else [here]
     given = os.environ.get("PYTHONPATH", "")
     sys.path[:0] = [*first, *(given.split(os.pathsep) if given else [])]
-    sys.argv[:] = words
+    sys.argv[:] = ["-c", *words[1:]] if kind == "-c" else words
     try:
-        if module:
+        if kind == "-m":
             runpy.run_module(words[0], run_name="__main__", alter_sys=True)
         else:
             main = sys.modules["__main__"] = ModuleType("__main__")
-            main.__file__ = str(script)
-            exec(compile(script.read_bytes(), str(script), "exec"), main.__dict__)
+            if script:
+                main.__file__ = str(script)
+            text = script.read_bytes() if script else words[0]
+            exec(compile(text, str(script or "<string>"), "exec"), main.__dict__)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -81,7 +81,7 @@ def _chosen(overrides: Sequence[Override], config_name: str) -> str | None:
         return typed[-1]
     lines = [o.input_line or "" for o in overrides if o.key_or_group in ("sweep", "variation")]
     try:
-        return compose_node(lines, config_name=config_name)[1].get(GROUP)
+        return compose_node(lines, config_name=config_name, whole=True)[1].get(GROUP)
     except ConfigError:
         return None
 

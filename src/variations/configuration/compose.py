@@ -98,17 +98,19 @@ def _loader(first: Path | None) -> Loader:
     return loader_of(CONF, first)
 
 
-def compose_node(overrides: Sequence[str], *, config_name: str = "train") -> tuple[DictConfig, dict[str, str | None]]:
-    """Return the composed tree without Hydra's own part, and the option chosen in each group.
+def compose_node(
+    overrides: Sequence[str], *, config_name: str = "train", whole: bool = False
+) -> tuple[DictConfig, dict[str, str | None]]:
+    """Return the composed tree without Hydra's own part, and the option chosen in each group; `whole`: also in Hydra's.
 
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    return _compose_node(overrides, config_name, _written(doors.folders()))
+    return _compose_node(overrides, config_name, _written(doors.folders()), whole=whole)
 
 
 def _compose_node(
-    overrides: Sequence[str], config_name: str, written: Hashable
+    overrides: Sequence[str], config_name: str, written: Hashable, *, whole: bool = False
 ) -> tuple[DictConfig, dict[str, str | None]]:
     """As `compose_node`, of files in the state that `written` identifies."""
     found = loader()
@@ -117,7 +119,8 @@ def _compose_node(
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
             version = (written, _SCHEMAS.get(config_name), tuple(_STORED.items()))
-            node, choices = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides], version)
+            lines = [switched_off(line) for line in overrides]
+            node, choices = hydra_door.compose(found, config_name, lines, version, whole=whole)
     except RecursionError as error:
         raise ConfigError(
             ["the files of the configuration include each other in a circle: check `defaults`."]

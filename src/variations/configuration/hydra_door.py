@@ -6,21 +6,26 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 import copy
 from argparse import ArgumentParser
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
-from hydra._internal.config_repository import ConfigRepository, IConfigRepository
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
+from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
+from hydra.core.default_element import GroupDefault, InputDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import setup_globals
+from hydra.errors import ConfigCompositionException
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from variations.configuration.own_classes import INSTALL
 from variations.system.errors import ConfigError
@@ -57,6 +62,38 @@ class _Repository(ConfigRepository):
         return copy.deepcopy(self._parsed[key])  # a composition changes it
 
 
+class _WithoutHydra(CachingConfigRepository):
+    """The files of one composition, without what they say of Hydra's own part.
+
+    Args:
+        cached: Where they come from.
+        primary: Name of the primary configuration.
+    """
+
+    def __init__(self, cached: CachingConfigRepository, primary: str) -> None:
+        self.delegate, self.cache, self.primary = cached, {}, primary
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """As Hydra's."""
+        if config_path not in self.cache:
+            found = self.delegate.load_config(config_path)
+            self.cache[config_path] = found if found is None else self._ours(config_path, found)
+        return self.cache[config_path]
+
+    def _ours(self, config_path: str, found: ConfigResult) -> ConfigResult:
+        defaults = [item for item in found.defaults_list or [] if not _of_hydra(item)]
+        of_the_root = config_path == self.primary or found.header["package"] == "_global_"
+        if of_the_root and isinstance(found.config, DictConfig) and "hydra" in found.config:
+            with open_dict(found.config):
+                del found.config["hydra"]
+        return replace(found, defaults_list=defaults)
+
+
+def _of_hydra(item: InputDefault) -> bool:
+    """Whether an entry of a defaults list is about one of Hydra's groups."""
+    return isinstance(item, GroupDefault) and (item.group or "").startswith("hydra/")
+
+
 def loader_of(conf: Path, first: Path | None = None) -> Loader:
     """Hydra's loader of a folder, and of one that comes before it, without Hydra's global state.
 
@@ -73,7 +110,7 @@ def loader_of(conf: Path, first: Path | None = None) -> Loader:
 
 
 def compose(
-    loader: Loader, config_name: str, overrides: list[str], version: Hashable
+    loader: Loader, config_name: str, overrides: list[str], version: Hashable, *, whole: bool = False
 ) -> tuple[DictConfig, dict[str, str | None]]:
     """The composed tree without Hydra's own part, and the option chosen in each group.
 
@@ -85,6 +122,7 @@ def compose(
         config_name: The primary configuration.
         overrides: What a user would type.
         version: Changes with the files and schemas.
+        whole: Include Hydra's groups in the options.
 
     Raises:
         HydraException, OmegaConfBaseException: An override, a file or a value is wrong.
@@ -97,7 +135,8 @@ def compose(
             values.append(item)
         else:
             of_groups.append(line)
-    tree, choices = _merged(loader, config_name, tuple(of_groups), version)
+    whole = whole or any(item.is_hydra_override() for item in parsed)  # they are checked by being merged
+    tree, choices = _merged(loader, config_name, tuple(of_groups), version, whole=whole)
     tree = copy.deepcopy(tree)
     loader._apply_overrides_to_config(values, tree)
     return tree, dict(choices)
@@ -112,14 +151,28 @@ def _sets_value(override: Override, repository: IConfigRepository) -> bool:
 
 @lru_cache(maxsize=512)
 def _merged(
-    loader: Loader, config_name: str, of_groups: tuple[str, ...], _: Hashable
+    loader: Loader, config_name: str, of_groups: tuple[str, ...], _: Hashable, *, whole: bool
 ) -> tuple[DictConfig, dict[str, str | None]]:
-    """The merged files without Hydra's own part, and the option chosen in each group; callers copy both."""
-    tree = loader.load_configuration(config_name, list(of_groups), RunMode.RUN, from_shell=False)
-    choices = dict(tree.hydra.runtime.choices)
-    with open_dict(tree):
-        del tree["hydra"]
-    return tree, choices
+    """The merged files without Hydra's own part, and the option chosen in each group; callers copy both.
+
+    Hydra merges its own part, too, which takes nearly half of the time: unless `whole`, its steps are done here.
+    """
+    if whole:
+        tree = loader.load_configuration(config_name, list(of_groups), RunMode.RUN, from_shell=False)
+        choices = dict(tree.hydra.runtime.choices)
+        with open_dict(tree):
+            del tree["hydra"]
+        return tree, choices
+    overrides, cached = loader._parse_overrides_and_create_caching_repo(config_name, list(of_groups))
+    files = _WithoutHydra(cached, config_name)
+    try:
+        found = create_defaults_list(files, config_name, overrides, prepend_hydra=False, skip_missing=False)
+        tree = loader._compose_config_from_defaults_list(found.defaults, files)
+        OmegaConf.set_struct(tree, True)
+        loader._apply_overrides_to_config(found.config_overrides, tree)
+    except OmegaConfBaseException as error:
+        raise ConfigCompositionException from error
+    return tree, dict(found.overrides.known_choices)
 
 
 def instantiate(settings: Any, where: str) -> Any:

@@ -141,6 +141,7 @@ class ComposedBranches(BranchedFeedForward):
             bias = extra if bias is None else extra + bias
         return C, bias
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # else every state of the weights is compiled anew
     def _folded(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
         """`compose`, cached while the weights do not change, because each decoding step needs it."""
         device = self.output.device.type
