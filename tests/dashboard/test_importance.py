@@ -85,6 +85,16 @@ def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
     assert effects[1]["share"] < 0.01 and effects[1]["p"] > 0.2
 
 
+def test_all_parts_of_the_variance_are_all_of_it() -> None:
+    rng, negative = np.random.default_rng(3), 0
+    for _ in range(50):
+        factors = grouped({"a": [0, 0, 1, 1, 2, 2, 2], "b": [0, 1, 0, 1, 0, 1, 1]})
+        effects, shared, rest, _, _ = analysis(rng.normal(size=7), factors)
+        assert sum(effect["share"] for effect in effects) + shared + rest == pytest.approx(1, abs=1e-12)
+        negative += any(effect["share"] == 0 for effect in effects)
+    assert negative > 5  # an ω² below zero is shown as 0
+
+
 def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has_no_share() -> None:
     h, d_k, kind = (
         [2, 2, 4, 4, 8, 8, 8],
@@ -137,6 +147,17 @@ def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Mak
     found = client.json("/api/importance/g")
     assert found["runs"] == 5
     assert "h8_2 is left out: its inputs differ from its base row's (train.de; seed 1): not compared." in found["notes"]
+
+
+def test_rows_whose_seeds_were_not_trained_alike_are_left_out(client: Any, run: Maker) -> None:
+    names = [f"h{h}_{k}" for h in (4, 8) for k in range(3)]
+    for name in names:
+        run("g", name, 1, score=70 + 2 * int(name[1]) + 0.1 * int(name[-1]), h=int(name[1]), rows=names)
+    run("g", "h8_2", 2, score=90.0, h=16, rows=names)
+    found = client.json("/api/importance/g")
+    assert found["runs"] == 5
+    [note] = [note for note in found["notes"] if note.startswith("h8_2")]
+    assert note == "h8_2 is left out: its seeds were not trained alike: heads 8→16, d_k 64→32 from seed 1 to 2."
 
 
 def test_rows_that_are_not_trained_are_left_out_unless_all_are(client: Any, run: Maker) -> None:

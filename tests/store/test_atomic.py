@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from variations.configuration.places import CONF, SWEEPS
 from variations.store.atomic import destination, refuse_unwritable, write_text
 from variations.system.errors import UserError
 
@@ -29,6 +30,27 @@ def test_a_pipe_or_device_is_never_replaced(tmp_path: Path) -> None:
     for path in (pipe, Path("/dev/null")):
         with pytest.raises(UserError, match=f"Cannot write {path}: it is a device or a pipe, not a regular"):
             refuse_unwritable(out=str(path))
+
+
+def test_no_file_of_a_run_or_of_the_configuration_is_an_output(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "table" / "row" / "seed1"
+    (run / "hypotheses").mkdir(parents=True)
+    (run / "figures").mkdir()
+    theirs = [run / name for name in ("config.yaml", "status.json", "result.json", "hypotheses/test.hyp")]
+    for path in theirs:
+        path.write_text("kept")
+    (tmp_path / "link.csv").symlink_to(run / "result.json")
+    for path in (*theirs, tmp_path / "link.csv", SWEEPS / "quickstart.yaml", CONF / "train.yaml"):
+        before = path.read_text(encoding="utf-8")
+        with pytest.raises(OSError, match="which nothing may overwrite"):
+            write_text(destination(path), "text")
+        with pytest.raises(UserError, match=f"^Cannot write {path}: it is a file of the "):
+            refuse_unwritable(out=str(path))
+        assert path.read_text(encoding="utf-8") == before
+    for path in (run / "figures" / "curve.svg", run.parent / "report.html"):
+        for text in ("first", "second"):
+            write_text(destination(path), text)
+        assert path.read_text() == "second"
 
 
 def test_what_a_killed_writer_left_is_removed_later_but_not_what_another_writes_now(tmp_path: Path) -> None:

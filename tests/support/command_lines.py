@@ -23,11 +23,11 @@ def restored_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def config_dir(tmp_path: Path) -> Iterator[Path]:
     """An empty folder that is open as that of `--config-dir`."""
-    from variations.configuration.doors import open_first
+    from variations.configuration.doors import open_given
 
-    open_first(tmp_path)
+    open_given(tmp_path)
     yield tmp_path
-    open_first(None)
+    open_given(None)
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -60,9 +60,9 @@ WAIT = 600.0
 ALONE = """
 import sys
 from variations.commands.run import execute
-from variations.configuration.doors import open_first
+from variations.configuration.doors import open_given
 from variations.sweeping.jobs import expand
-open_first(sys.argv[1])
+open_given(sys.argv[1])
 for job in expand(sys.argv[2:]):
     execute(job.config)
 """

@@ -74,6 +74,10 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
         (("sweep=quickstart", "seed=1"), "Did you mean seeds=[1]?"),
         (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
         (("sweep=quickstart", "seeds=[]"), "seeds=[] selects nothing: name some, or leave it out"),
+        (
+            ("sweep=quickstart", "sweep.metric=test_ppl"),
+            "sweep.metric: there is no 'test_ppl'. Did you mean 'dev_ppl'?",
+        ),
         (("sweep=quickstart", "seeds=[-1]"), "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
         (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
         (("sweep=quickstart", "format=html", "seeds=[1]"), "with all seeds that its rows have: leave seeds out"),

@@ -284,11 +284,36 @@ def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
     with pytest.raises(UserError) as told:
         show(config)
     assert str(told.value) == (
-        "1 run is not recorded, because it must not replace the record there:\n"
+        "1 run is not recorded, because it must not replace what is there:\n"
         f"  - {home}: decode.beam 4 → 7\n"
-        "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
+        "Record them elsewhere (records=FOLDER). replace=true replaces records, but no runs, and no ordinary records "
+        "by trial runs."
     )
     assert capsys.readouterr().out.endswith("1 recorded, 0 replaced, 0 unchanged, 0 not finished\n")
+
+
+@pytest.mark.parametrize("own", ["checkpoints", "metrics.jsonl", "lease-3.json"])
+def test_a_run_is_never_replaced_by_a_record(own: str, put: Put, store: Path, tmp_path: Path) -> None:
+    put("base", 1, 3)
+    sweep = define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=tmp_path, store=store)
+    others = tmp_path / "others"
+    home = others / "papers" / "base" / "seed1"
+    record(sweep, store, others)
+    (home / own).write_text("of a run")
+    for replace in (False, True):
+        found = record(sweep, store, others, replace=replace)
+        assert found.refused == {"papers/base/seed1": f"it is a run, not a record: it has {own}"}
+    assert (home / own).read_text() == "of a run"
+
+
+def test_a_record_keeps_the_texts_that_it_has(put: Put, store: Path, tmp_path: Path) -> None:
+    put("base", 1, 3)
+    sweep = define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=tmp_path, store=store)
+    records = tmp_path / "records"
+    record(sweep, store, records, texts=True)
+    assert (records / "papers/base/seed1/hypotheses/test.ref.gz").is_file()
+    assert record(sweep, store, records).unchanged == ["papers/base/seed1"]
+    assert (records / "papers/base/seed1/hypotheses/test.ref.gz").is_file()
 
 
 @pytest.mark.slow

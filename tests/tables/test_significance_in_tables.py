@@ -30,7 +30,9 @@ from variations.tables.grid import lay_out
 from variations.tables.line import Agreement
 from variations.tables.table import Table, build, document
 from variations.tables.text import Cell, Grid, select
+from variations.tasks.translation.scoring.bleu import as_dict
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
+from variations.tasks.translation.scoring.ladder import score_all
 from variations.tasks.translation.scoring.stored_text import StoredText
 from variations.tasks.translation.task import TASK
 
@@ -279,6 +281,20 @@ def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
     table = read(seeds=(1,), metric="dev_ppl")
     assert table.lines[1].test is None
     assert any("dev PPL are not tested" in remark for remark in table.remarks)
+
+
+def test_bleu_without_smoothing_is_tested_without_it(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
+    every_other = [" ".join(word if i % 2 else "falsch" for i, word in enumerate(line.split())) for line in REFERENCES]
+    values = {}
+    for row, hypotheses in (("base", every_other), ("good", spoiled(REFERENCES, 0.05, 3))):
+        scores = as_dict(score_all(hypotheses, REFERENCES, "de"))
+        values[row] = scores["bleu_tok"]["value"]
+        put(row, 1, 0.0, texts=(SOURCES, REFERENCES, hypotheses), scores={"test": scores})
+    line = read(seeds=(1,), metric="bleu_tok").lines[1]
+    assert values["base"] == 0 and line.test is not None
+    assert line.test.across.difference == pytest.approx(values["good"], abs=1e-9)
+    assert line.test.across.low < values["good"] < line.test.across.high
+    assert not [note for note in line.notes if "result.json" in note]
 
 
 def test_exact_match_is_tested_over_sentences(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:

@@ -14,7 +14,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from variations.configuration.doors import open_first
+from variations.configuration.doors import open_given
 
 
 @dataclass
@@ -40,7 +40,7 @@ class VariationsSweeper(Sweeper):
         from hydra.core.plugins import Plugins
 
         sources = config.hydra.runtime.config_sources
-        open_first(next((source.path for source in sources if source.provider == "command-line"), None))
+        open_given(next((source.path for source in sources if source.provider == "command-line"), None))
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )

@@ -33,7 +33,7 @@ from variations.configuration.compose import (
     register_schema,
     to_config,
 )
-from variations.configuration.doors import open_first, open_typed
+from variations.configuration.doors import open_given, open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, spelled
@@ -83,7 +83,7 @@ def command(
             return
         if args.config_dir is not None and not Path(args.config_dir).is_dir():
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
-        open_first(args.config_dir)
+        open_given(args.config_dir)
         if issubclass(schema, RunConfig):
             more = with_task(args.overrides)[len(args.overrides) :]
             args.overrides += more

@@ -79,8 +79,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
             f"{known[0]} exists already, and nothing is overwritten: choose another name. To add a row to a table, "
             "copy the file of one of its rows, and add its name to the rows in the sweep's file."
         )
-    for path, text in texts.items():
-        write_text(destination(path), text)
+    for path in (path for path in texts if not path.exists()):
+        write_text(destination(path), texts[path])
     write_text(destination(sweep), head)  # last: what a killed command has written can be completed by the same command
     return [sweep, *texts]
 

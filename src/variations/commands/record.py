@@ -66,8 +66,11 @@ def _refused(done: Recorded, records: Path) -> list[str]:
     many = len(done.refused) > 1
     what = "runs are not recorded, because they" if many else "run is not recorded, because it"
     lines = [f"  - {records / name}: {why}" for name, why in done.refused.items()]
-    advice = "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
-    head = f"{len(done.refused)} {what} must not replace the record{'s' if many else ''} there:"
+    advice = (
+        "Record them elsewhere (records=FOLDER). replace=true replaces records, but no runs, and no ordinary records "
+        "by trial runs."
+    )
+    head = f"{len(done.refused)} {what} must not replace what is there:"
     return ["\n".join([head, *lines, advice])]
 
 

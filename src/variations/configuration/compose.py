@@ -88,7 +88,7 @@ def register_schema(schema: type[Any], config_name: str) -> None:
 
 def loader() -> Loader:
     """The loader of `conf/`, and of the folder that `--config-dir` names."""
-    return _loader(doors.first())
+    return _loader(doors.given())
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,7 @@ from variations.system.errors import ConfigError
 GROUPS = ("variations.models", "variations.tasks")
 SEARCHPATH = "hydra.searchpath="
 
-_first: list[Path] = []
+_given: list[Path] = []
 """The folder of `--config-dir`, if there is one."""
 _typed: list[Path] = []
 
@@ -31,9 +31,9 @@ _typed: list[Path] = []
 def folders() -> list[Path]:
     """Folders of configuration files; Hydra takes a file from the first that has it.
 
-    First that of `--config-dir`, then ours, then those named on the command line, then those installed.
+    First ours, then that of `--config-dir`, then those of the search path, then those installed.
     """
-    return list(dict.fromkeys([*_first, CONF, *_typed, *_installed()]))
+    return list(dict.fromkeys([CONF, *_given, *_typed, *_installed()]))
 
 
 def file_of(option: str) -> Path | None:
@@ -87,14 +87,27 @@ def package_folder(name: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))).joinpath(*parts[1:])
 
 
-def open_first(folder: Path | str | None) -> None:
-    """Register the folder of `--config-dir`; None: there is none."""
-    _first[:] = [] if folder is None else [Path(folder)]
+def open_given(folder: Path | str | None) -> None:
+    """Register the folder of `--config-dir`; None: there is none.
+
+    Raises:
+        ConfigError: It has a file of the same name as one of ours, which would be used in its place.
+    """
+    _given[:] = [] if folder is None else [Path(folder)]
+    for place in _given:
+        names = (path.relative_to(place) for path in sorted(place.rglob("*.yaml")))
+        pairs = [(CONF / name, place / name) for name in names if (CONF / name).is_file()]
+        if faults := [
+            f"--config-dir: {theirs} would not be used, because {shown(ours)} has the same name: rename it."
+            for ours, theirs in pairs
+            if ours.read_bytes() != theirs.read_bytes()
+        ]:
+            raise ConfigError(faults)
 
 
-def first() -> Path | None:
+def given() -> Path | None:
     """The folder of `--config-dir`; None if there is none."""
-    return next(iter(_first), None)
+    return next(iter(_given), None)
 
 
 def open_typed(lines: Iterable[str]) -> list[str]:
@@ -125,7 +138,7 @@ def open_typed(lines: Iterable[str]) -> list[str]:
 def typed_again() -> list[str]:
     """The words that name the same folders in another command; empty if none was typed."""
     named = ",".join(f"file://{folder}" for folder in dict.fromkeys(_typed))
-    return [*([f"{SEARCHPATH}[{named}]"] if _typed else []), *(f"--config-dir={folder}" for folder in _first)]
+    return [*([f"{SEARCHPATH}[{named}]"] if _typed else []), *(f"--config-dir={folder}" for folder in _given)]
 
 
 def files(pattern: str, conf: Path = CONF) -> list[Path]:

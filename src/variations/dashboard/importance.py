@@ -95,7 +95,12 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
 def _counted(table: payload.Table) -> set[str]:
     """Names of the rows whose runs are analysed. If no row is trained, all are: the headline then says so."""
     every = all(row["not_trained"] for row in table["rows"] if row["measured"])
-    return {row["row"] for row in table["rows"] if not row["not_compared"] and (every or not row["not_trained"])}
+    return {row["row"] for row in table["rows"] if not _unfit(row) and (every or not row["not_trained"])}
+
+
+def _unfit(row: payload.Row) -> str | None:
+    """Why a row's runs do not belong to the others, or have not the values of its keys."""
+    return row["not_compared"] or row["unlike"]
 
 
 def grouped(values: dict[str, list[Any]]) -> list[Factor]:
@@ -149,10 +154,10 @@ def analysis(scores: Floats, factors: Sequence[Factor]) -> Analysis:
             p = _permuted(centred, full, without, rng)
         effects.append({"keys": list(factor.keys), "share": share, "p": p, "groups": int(factor.groups.max()) + 1})
     effects.sort(key=lambda effect: -1.0 if effect["share"] is None else effect["share"], reverse=True)
-    together = _share(explained, rank, noise, total)
-    shared = max(together - sum(effect["share"] or 0.0 for effect in effects), 0.0)
+    together, single = _share(explained, rank, noise, total), sum(effect["share"] or 0.0 for effect in effects)
+    together = max(together, single)  # less than their sum where the ω² of a key is negative, and shown as 0
     p = _permuted(centred, full, _basis((), len(scores)), rng)
-    return Analysis(effects, shared, 1.0 - together, p, residual)
+    return Analysis(effects, together - single, 1.0 - together, p, residual)
 
 
 def _share(gain: float, freedom: int, noise: float, total: float) -> float:
@@ -229,7 +234,7 @@ def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> li
 def _left_out(table: payload.Table, counted: set[str]) -> list[str]:
     """Which rows are not analysed, and why."""
     rows = table["rows"]
-    notes = [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
+    notes = [f"{row['label']} is left out: {_unfit(row)}." for row in rows if _unfit(row)]
     untrained = [row for row in rows if row["not_trained"]]
     out = [row["label"] for row in untrained if row["row"] not in counted]
     if untrained and not out:

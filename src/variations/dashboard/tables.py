@@ -9,6 +9,7 @@ from variations.store.hidden import clean, without_secrets
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement, Line, Table
+from variations.tables.table import unlike
 from variations.tasks.task import Task
 
 
@@ -86,6 +87,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "not_tested": line.untested,
         "not_compared": line.uncompared,
         "not_trained": line.untrained,
+        "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,
         "parameters_published": size.value if size else None,
         "cost": line.costs,

@@ -20,9 +20,12 @@ from typing import Any
 
 import yaml
 
+from variations.configuration.places import CONF, SWEEPS
 from variations.store import fence
 from variations.system.errors import RunFailedError, UserError
 
+FIGURES = "figures"
+"""A run's folder of pictures, the only ones of its files that a command may write again."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BROKEN = (errno.EIO, errno.EROFS, errno.ESTALE)
 LARGEST = 64 << 20
@@ -61,7 +64,8 @@ def destination(path: Path) -> Path:
     Temporary files of it that a killed process left more than ten minutes ago (`fence.scratch`) are removed.
 
     Raises:
-        OSError: it is a folder, or a device or a pipe, which a rename would destroy.
+        OSError: it is a folder, or a device or a pipe, which a rename would destroy, or a file of a run or of the
+            configuration.
     """
     try:
         place = path.resolve() if path.is_symlink() else path
@@ -76,11 +80,19 @@ def destination(path: Path) -> Path:
 
 
 def _refuse_special(path: Path) -> None:
-    """Raise OSError if `path` is neither a regular file nor missing."""
+    """Raise OSError if `path` is neither missing nor a regular file that a command may replace."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is a device or a pipe, not a regular file", str(path))
+    if not path.exists():
+        return
+    place = path.resolve()
+    if any(place.is_relative_to(folder) for folder in (CONF, SWEEPS.resolve())):
+        raise OSError(errno.EEXIST, "it is a file of the configuration, which nothing may overwrite", str(path))
+    for run in (place.parent, place.parent.parent):  # its own files, and those of a folder in it
+        if (run / "config.yaml").is_file() and (run / "status.json").is_file() and place.parent.name != FIGURES:
+            raise OSError(errno.EEXIST, f"it is a file of the run {run}, which nothing may overwrite", str(path))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -40,7 +40,7 @@ def composed_jobs(arguments: tuple[str, ...]) -> tuple[Job, ...]:
     Raises:
         ConfigError: The jobs cannot be composed, or there is none.
     """
-    return _composed_jobs(arguments, doors.first())
+    return _composed_jobs(arguments, doors.given())
 
 
 @lru_cache(maxsize=2)

@@ -46,6 +46,8 @@ from variations.tables.departures import of_run
 from variations.tasks.base import TestedRun
 from variations.tasks.intact import damage
 
+OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log.txt", "lease-*.json")
+"""What a run's folder has and a record has not."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
 _PLACE = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
@@ -79,7 +81,8 @@ def record(
         sweep: Rows and seeds.
         store: The run store.
         records: The folder of records.
-        texts: Copy the sources and references of any corpus, not only of those that may be published.
+        texts: Copy the sources and references of any corpus, not only of those that may be published. A record that
+            has them keeps them.
         replace: Also replace records of another configuration. A trial run (`debug`) never replaces an ordinary one.
 
     Raises:
@@ -104,7 +107,7 @@ def record(
                         continue
                     run = TestedRun(folder, folder.config(), folder.result() or {})
                     fault = misfit(folder, run.config, run.result) or damage(run)
-                    files = {} if fault else _files(run, texts=texts)
+                    files = {} if fault else _files(run, texts=texts or any(home.glob("hypotheses/*.ref.gz")))
                 except (OSError, UserError, DataError) as error:
                     fault = str(error).rstrip(".")
                 if fault:
@@ -127,6 +130,8 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
     """Why a run must not replace the record in `home`; None if it may, or if there is none."""
     if not home.exists():
         return None
+    if any(found := list(home.glob(name)) for name in OF_RUNS):
+        return f"it is a run, not a record: it has {found[0].name}"
     config, there = run.config, RunFolder(home)
     damaged: str | None = None
     try:

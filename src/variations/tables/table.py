@@ -8,11 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
 from variations.store.row_files import edited, fingerprint
 from variations.store.rows import SweepDefinition
+from variations.system.errors import UserError
 from variations.tables.alike import (
     differing,
     listed,
@@ -48,9 +50,14 @@ def build(
         significance: How differences are tested.
         reader: Finds and reads the runs.
         verify: Compare the scores with the items that the runs have stored.
+
+    Raises:
+        UserError: The sweep's metric does not exist.
     """
     rows = collect(sweep, store, reader)
     task = table_task(rows)
+    if sweep.metric not in (None, DEFAULT_METRIC) and (unknown := task.unknown_metric(sweep.metric)):
+        raise UserError(f"sweep.metric: {unknown}")
     measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}
     untrained = {row.definition.row: why_untrained(task, row, measures[0].set) for row in rows}
@@ -243,10 +250,10 @@ def caveats(row: Row) -> list[str]:
     debug = (row.config.get("debug") or {}).get("name")  # a trial run, and said to be one
     if row.tested and not debug and (unknown := task_of(row.config).unjudged(row.tested)):
         notes.append(unknown)
-    return [*notes, *_unlike(row), *_edited(row)]
+    return [*notes, *unlike(row), *_edited(row)]
 
 
-def _unlike(row: Row) -> list[str]:
+def unlike(row: Row) -> list[str]:
     """What the row's seeds differ in besides the seed."""
     groups: dict[str, list[str]] = {}
     finished = row.finished

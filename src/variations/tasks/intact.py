@@ -64,9 +64,8 @@ def stored_items(task: Task, run: TestedRun, measure: Measure, *, cache: bool) -
 def contradiction(run: TestedRun, measure: Measure, counted: float) -> str | None:
     """Why the stored items of a run, which have the score `counted`, are not those of its result; None if they are."""
     stored = measure.value(run.result)
-    unsmoothed = stored == 0 and "smooth:none" in (measure.told_convention(run.result) or "")
     digits, items = max(2, measure.digits), measure.items
-    if stored is None or abs(stored - counted) <= 10**-digits or unsmoothed:  # without smoothing, BLEU may be 0
+    if stored is None or abs(stored - counted) <= 10**-digits:
         return None
     return (
         f"the score in result.json is {stored:.{digits}f}, but that of its stored {items}, which are tested, is "

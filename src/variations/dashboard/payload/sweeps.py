@@ -138,6 +138,8 @@ class Row(TypedDict):
     """Why there is no difference from the base row: other data, texts, references, or another convention."""
     not_trained: str | None
     """Why the row counts as not trained."""
+    unlike: str | None
+    """What its seeds differ in besides the seed."""
     parameters: int | None
     parameters_published: float | None
     """In millions."""

@@ -272,5 +272,8 @@ class Measures(Task):
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """BLEU of summed counts, (…, 10) to (…); exact match of summed hits and ones."""
         from variations.tasks.translation.scoring.counts import bleu
+        from variations.tasks.translation.scoring.ladder import TOKENISED
 
-        return 100 * super().aggregate(measure, sums) if sums.shape[-1] == 2 else bleu(sums)
+        if sums.shape[-1] == 2:
+            return 100 * super().aggregate(measure, sums)
+        return bleu(sums, smooth=score_of(measure) not in TOKENISED)

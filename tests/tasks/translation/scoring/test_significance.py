@@ -68,6 +68,8 @@ def test_counts_and_bleu_equal_sacrebleu(pairs):
     assert counts.shape == (len(pairs), 10)
     assert counts.sum(0).tolist() == [expected.sys_len, expected.ref_len, *expected.counts, *expected.totals]
     assert bleu(counts.sum(0)) == pytest.approx(expected.score, abs=1e-9)
+    unsmoothed = BLEU(force=True, smooth_method="none").corpus_score(ours, [theirs])
+    assert bleu(counts.sum(0), smooth=False) == pytest.approx(unsmoothed.score, abs=1e-9)
 
 
 @pytest.mark.slow

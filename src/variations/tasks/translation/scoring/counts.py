@@ -122,17 +122,18 @@ class _References:
         return np.stack(columns, axis=1)
 
 
-def bleu(sums: NDArray[np.number]) -> Floats:
-    """BLEU in percent of summed counts (..., 10) -> (...), with sacreBLEU's default smoothing `exp`.
+def bleu(sums: NDArray[np.number], *, smooth: bool = True) -> Floats:
+    """BLEU in percent of summed counts (..., 10) -> (...), with sacreBLEU's default smoothing `exp`, or with none.
 
     An order without matches counts as 1 / 2^k matches, k the number of such orders so far (NIST's rule). BLEU is 0
-    if nothing matches at all, or if some order has no n-grams.
+    if nothing matches at all, if some order has no n-grams, or without smoothing if some order has no matches.
     """
     counts = np.asarray(sums, dtype=np.float64)
     ours, theirs, matches, totals = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]
     halvings = np.cumsum(matches == 0, axis=-1)
     smoothed = np.where(matches == 0, 0.5**halvings, matches)
-    valid = (totals > 0).all(axis=-1) & (matches > 0).any(axis=-1)
+    matched = (matches > 0).any(axis=-1) if smooth else (matches > 0).all(axis=-1)
+    valid = (totals > 0).all(axis=-1) & matched
     precisions = smoothed / np.where(totals > 0, totals, 1)
     shortness = np.where(ours > 0, theirs / np.where(ours > 0, ours, 1), 1.0)
     penalty = np.exp(np.minimum(0.0, 1.0 - shortness))

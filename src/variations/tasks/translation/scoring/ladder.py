@@ -52,13 +52,13 @@ def score_all(hypotheses: Sequence[str], references: Sequence[str], target_langu
 
 def tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[Score]:
     """`bleu_tok`, `bleu_tok_lc` and, for German, `bleu_split`: BLEU after Moses tokenisation, as `multi-bleu.perl`."""
-    names = [name for name in _TOKENISED if name != "bleu_split" or language == "de"]
+    names = [name for name in TOKENISED if name != "bleu_split" or language == "de"]
     return [_multi_bleu(hypotheses, references, name, language) for name in names]
 
 
 LONGEST_NGRAM = 4
 """Words of the longest n-grams that BLEU counts."""
-_TOKENISED = {
+TOKENISED = {
     "bleu_tok": "multi-bleu on text tokenised by Moses ({language}), case-sensitive, not smoothed.",
     "bleu_tok_lc": "multi-bleu on text that is lower-cased, punctuation-normalised and then tokenised by Moses "
     "({language}), not smoothed: as in published Multi30k figures.",
@@ -73,7 +73,7 @@ def _multi_bleu(hypotheses: Sequence[str], references: Sequence[str], name: str,
         [ours(line) for line in hypotheses],
         [theirs(line) for line in references],
         name=name,
-        convention=_TOKENISED[name].format(language=language),
+        convention=TOKENISED[name].format(language=language),
     )
 
 
