@@ -326,7 +326,7 @@ def test_the_summary_has_the_seconds_of_all_launches(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("variations.configuration.doors._typed", [Path("/other/conf")])
-    monkeypatch.setattr("variations.configuration.doors._first", [Path("/further")])
+    monkeypatch.setattr("variations.configuration.doors._given", [Path("/further")])
     outcomes = rows("a", "b", "c", changes=["trainer=ddp", "trainer.devices=4"])
     outcomes[0].job = replace(outcomes[0].job, overrides=("sweep=mine", "variation=mine/a", "seed=1"))
     finished(outcomes[0]).write_result({"seconds": 7200.0})

@@ -21,6 +21,14 @@ Configure = Callable[..., dict[str, Any]]
 WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
 
 
+def test_runs_outside_a_sweep_are_compared_with_nothing(make_run: Any, configuration: Any, store: Path) -> None:
+    for name, score in (("one", 30.0), ("other", 31.0)):
+        make_run("single", name, 1, score)
+    table = build(define(SweepConfig(name="single"), store=store), store)
+    assert [(line.row.definition.row, line.base) for line in table.lines] == [("one", None), ("other", None)]
+    assert "Δ" not in render(table, "markdown")
+
+
 def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, conf: Path, store: Path) -> None:
     for seed in (1, 2, 7):
         make_run("papers", "base", seed, 30.0 + seed)

@@ -41,6 +41,8 @@ model:
   {setting}  # an example. Replace it
 """
 HEADS = (1, 2, 8, 16, 32)
+FIRST = "changed"
+"""The row of a table without named rows."""
 
 
 def create(name: str, rows: list[str]) -> list[Path]:
@@ -51,7 +53,7 @@ def create(name: str, rows: list[str]) -> list[Path]:
     Raises:
         UserError: A name cannot be used, or one of the files exists with another text. Then nothing is written.
     """
-    rows = rows or ["changed"]
+    rows = rows or [FIRST]
     for word in [name, *rows]:
         if not NAME.fullmatch(word):
             raise UserError(
@@ -68,8 +70,7 @@ def create(name: str, rows: list[str]) -> list[Path]:
     )
     texts = {folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE)}
     for k, row in enumerate(rows):  # another example for each, so that the table can be tried as it is
-        setting = f"h: {HEADS[k]}" if k < len(HEADS) else f"dropout: {k % 100 / 100}"
-        change = EXAMPLE.format(train=spelled("train"), setting=setting)
+        change = EXAMPLE.format(train=spelled("train"), setting=_example(k))
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]
@@ -85,6 +86,11 @@ def create(name: str, rows: list[str]) -> list[Path]:
     return [sweep, *texts]
 
 
+def _example(k: int) -> str:
+    """The change of the k-th new row, from 0."""
+    return f"h: {HEADS[k]}" if k < len(HEADS) else f"dropout: {k % 100 / 100}"
+
+
 def _text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
@@ -97,7 +103,7 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-_ROWS = "rows besides the base row; default: one row, `changed`"
+_ROWS = f"rows besides the base row; default: one row, `{FIRST}`"
 
 
 def main() -> None:
@@ -106,7 +112,7 @@ def main() -> None:
         prog=spelled("new"),
         usage=f"{spelled('new')} NAME [ROW ...]",
         description="Make a sweep of your own: a sweep file, a base row, and rows to fill in. Nothing is overwritten.",
-        epilog=f"Example: {spelled('new')} heads one_head sixteen_heads",
+        epilog=f"Example: {spelled('new')} heads one_head two_heads",
     )
     parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")
     parser.add_argument("rows", metavar="ROW", nargs="*", default=[], help=_ROWS)
@@ -118,8 +124,10 @@ def main() -> None:
     for path in made:
         sys.stdout.write(f"{shown(path)}\n")
     place = "" if IN_CHECKOUT else f"'hydra.searchpath=[file://{Path.cwd() / 'conf'}]' "
+    examples = ", ".join(f"`{_example(k)}` in {row}" for k, row in enumerate(arguments.rows or [FIRST]))
+    sys.stderr.write(f"Write into each row what it changes, in place of the example: {examples}.\n")
     for remark, line in {
-        "Write into each row what it changes. Then see what the table costs:": f"{spelled('plan')} {place}",
+        "Then see what the table costs:": f"{spelled('plan')} {place}",
         "train it:": f"{spelled('train')} {place}--multirun ",
         "and read it:": f"{spelled('table')} {place}",
     }.items():

@@ -37,7 +37,7 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
         if key != "model.kind":
             raise UserError(
                 f"{key}={name}: lacks {', '.join(missing)}: derive it from {wanted}, as in "
-                f"`class {attribute}({base.__name__})`."
+                f"`class {attribute}({base.__name__})`, and write only what differs (docs/adding-a-variation.md)."
             )
         what = f"define all members of {wanted}, or derive from it"
         if issubclass(found, base):

@@ -58,12 +58,14 @@ class SweepDefinition:
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
 
-        It need not be among those that were chosen. A row that was added and names none is compared with nothing.
+        It need not be among those that were chosen. A row that was added and names none is compared with nothing, and
+        so is a run outside a sweep, unless it names one.
         """
-        if row.base is None and row.row in self.added:
-            return None
         known = self.of or self.rows
-        found = next((other for other in known if other.row == row.base), known[0])
+        named = next((other for other in known if other.row == row.base), None)
+        if named is None and (self.name == SINGLE or (row.base is None and row.row in self.added)):
+            return None
+        found = named or known[0]
         return None if found.row == row.row else found
 
     def with_bases(self) -> Self:

@@ -143,7 +143,8 @@ class _Layout:
     def _differences(self) -> None:
         """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""
         lines, level, digits = self.lines, self.table.significance.level, self.table.primary.digits
-        self.add("delta", "Δ base", [self._delta(line) for line in lines])
+        if any(line.base for line in lines):
+            self.add("delta", "Δ base", [self._delta(line) for line in lines])
         intervals = [
             Cell(f"[{delta(test.low, digits)}, {delta(test.high, digits)}]", value=test.low) if test else Cell("")
             for test in (line.test and line.test.across for line in lines)

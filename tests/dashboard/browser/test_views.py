@@ -129,6 +129,10 @@ def test_the_headline_says_whether_the_best_row_may_be_chance(
     ]
     sweep = {"primary": measure, "runs": rows, "tested": tested}
     assert tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows]) == sentence
+    if significant:
+        more = [*rows, {**rows[0], "label": "C", "base": "A", "p": 0.6, "significant": False}]
+        told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, more])
+        assert " 1 of 2 tested rows " in told and " by more than chance (p not corrected for 2 comparisons); " in told
     if p is not None and not significant:  # a third row has a base row, and no test
         rows = [rows[0], {**rows[1], "base": "A"}, {**rows[0], "label": "C", "base": "A"}]
         told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows])

@@ -128,7 +128,8 @@ window.V = window.V || {};
     const strongest = marked.reduce((a, b) => (Math.abs(shift(b)) > Math.abs(shift(a)) ? b : a));
     const verb = marked.length === 1 ? "differs" : "differ";
     const from = V.bases(tested) === "the base row" ? "the base row" : marked.length === 1 ? "its base row" : "their base rows";
-    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from ${from} by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest), sweep.primary.digits)}).`;
+    const uncorrected = tested.length > 1 ? ` (p not corrected for ${tested.length} comparisons)` : "";
+    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from ${from} by more than chance${uncorrected}; most of all ${strongest.label} (${V.signed(shift(strongest), sweep.primary.digits)}).`;
   };
 
   /** What `rows` are compared with, in words. */

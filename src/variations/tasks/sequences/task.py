@@ -50,10 +50,13 @@ class SequenceTask(Task):
         return () if flat.get("model.kind") == "weighted" else ("branch",)
 
     def label(self, config: Any) -> list[str]:
-        """`["weighted", "N2", "d128", "toy"]`; a model of another package: the class, `["MyModel", "toy"]`."""
+        """`["weighted", "N2", "d128", "toy"]`; with an attention of another package, its class after the kind; of a
+        model of another package, only the class, `["MyModel", "toy"]`."""
         model = config.model
-        sizes = [] if ":" in model.kind else [f"N{model.N}", f"d{model.d_model}"]
-        return [model.kind.rpartition(":")[2], *sizes, config.data.name]
+        if ":" in model.kind:
+            return [model.kind.rpartition(":")[2], config.data.name]
+        own = [model.attention.rpartition(":")[2]] if ":" in model.attention else []
+        return [model.kind, *own, f"N{model.N}", f"d{model.d_model}", config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
         """Typed settings of branches if none of the models has branches."""
