@@ -189,6 +189,10 @@ def test_differences_name_their_measure_unless_they_follow_it(
     def titles(*keys: str) -> list[str]:
         return [column.title for column in select(grid, keys).columns if column.key in keys]
 
+    with pytest.raises(
+        UserError, match=r"no column 'p'\. It comes when .* finished and compared over several seeds\. Its"
+    ):
+        select(lay_out(read(seeds=(1,))), ["p"])
     assert titles("test.bleu", "delta", "p", "seeds") == ["test BLEU", "Δ base", "p", "seeds"]
     assert titles("seeds", "delta") == ["seeds", "Δ base (test BLEU)"]
     assert titles("test.bleu", "delta", "seeds", "p")[1::2] == ["Δ base (test BLEU)", "p (test BLEU)"]

@@ -63,7 +63,9 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
     if not keys:
         raise UserError(f"columns=[] names no column: leave it out for all, or choose from {', '.join(index)}.")
     if unknown := [key for key in keys if key not in index]:
-        faults = [f"columns: this table has no column '{key}'.{did_you_mean(key, list(index))}" for key in unknown]
+        faults = [
+            f"columns: this table has no column '{key}'.{_why(key) or did_you_mean(key, [*index])}" for key in unknown
+        ]
         raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
     shown = [index[key] for key in dict.fromkeys(["row", *keys] if "group" not in keys else keys)]
     columns = [grid.columns[i] for i in shown]
@@ -83,6 +85,14 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         notes=[note for note in grid.notes if note[0] in used],
         remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
     )
+
+
+def _why(key: str) -> str | None:
+    """Why a table may lack a column of differences."""
+    if key not in DIFFERENCES:
+        return None
+    seeds = " over several seeds" if key in ("p", "agreeing_seeds") else ""
+    return f" It comes when a row and its base row are finished and compared{seeds}."
 
 
 def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:
