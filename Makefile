@@ -97,9 +97,7 @@ bench: setup  ## time training and decoding, in turn with other tools (some 25 m
 
 results: setup  ## rebuild docs/claims.md, the tables of docs/results and the README's table from the run records
 	@$(PY) src/claims.py out=docs/claims.md
-	@for sweep in $$(ls records 2>/dev/null); do \
-	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
-	done
+	@$(PY) tools/result_pages.py
 	@$(PY) tools/readme_table.py
 	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
 	@$(PY) benchmarks/branch_weights.py --output docs/results/branch_weights.md

@@ -30,7 +30,8 @@ def text() -> str:
     rows = [[row[i] for i in shown] for row in grid.rows]
     used = {mark for row in rows for cell in row for mark in cell.marks}
     notes = [(mark, note) for mark, note in grid.notes if mark in used]
-    part = replace(grid, columns=[grid.columns[i] for i in shown], rows=rows, notes=notes, remarks=[])
+    remarks = [remark for remark in grid.remarks if remark.startswith("p is not corrected")]
+    part = replace(grid, columns=[grid.columns[i] for i in shown], rows=rows, notes=notes, remarks=remarks)
     below = footnotes(part, lambda mark: raised((mark,)))
     return "\n".join([*pipe_table(part), "", "<br>\n".join(below)]) + "\n"
 

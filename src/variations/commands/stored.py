@@ -17,6 +17,9 @@ from variations.store.rows import SweepDefinition, define
 from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 
+RECORDS = Path("records")
+"""Where `record.py` writes, in the present folder."""
+
 
 def root_of(runs: str) -> Path:
     """The root of a run store, which need not exist.
@@ -82,15 +85,22 @@ class SweepKeys:
         """See that the run store is one. Raises UserError; only warns of the usual folder, which may still come."""
         if self.runs != SweepKeys.runs:
             existing_root(self.runs, "the root of the run store")
-        if root_of(self.runs).is_dir():
-            self._name_others()
+        there = root_of(self.runs).is_dir()
+        if (self.store / str(self.sweep.name)).is_dir():
             return
-        sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
+        if (RECORDS / str(self.sweep.name)).is_dir():
+            sys.stderr.write(
+                f"No run of sweep {self.sweep.name} is in {self.runs}; runs={RECORDS} has recorded ones.\n"
+            )
+        elif there:
+            self._name_others()
+        else:
+            sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
 
     def _name_others(self) -> None:
         """If the store has runs, but none of this sweep, say of which: the name may be misspelt."""
         found = sorted(path.name for path in self.store.iterdir() if path.is_dir() and not path.name.startswith("."))
-        if self.sweep.name in found or not found:
+        if not found:
             return
         files = {path.stem for path in doors.files("sweep/*.yaml")}
         if others := [name for name in found if name not in (*files, SINGLE)]:  # this sweep's, under another name?

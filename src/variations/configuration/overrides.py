@@ -95,10 +95,10 @@ def _screen_one(
         result.reject(fault, name)
         return
     if override.is_sweep_override() and not multirun and not override.is_hydra_override():
-        result.reject(
-            f"{line} lists several values: add --multirun to run each, or put a single value with a comma in quotes.",
-            *touched(name, groups),
-        )
+        key, _, value = line.partition("=")
+        single = f'put a single value with a comma in two pairs of quotes, "{key}={quoted(value)}"'
+        each = "add --multirun to run each, or " if "trainer.max_steps" in keys else ""
+        result.reject(f"{line} lists several values: {each}{single}.", *touched(name, groups))
         return
     if fault := hydra_fault(name, line):
         result.reject(fault)

@@ -109,7 +109,8 @@ def _published(table: Table) -> dict[str, set[str]]:
     for key in keys:
         kind = table.task.published(key)
         if kind.text and not table.part(key):
-            same = f" Measured in the same way: {table.task.measure(kind.measures[0]).label}." if kind.measures else ""
+            shown = [measure.label for measure in table.columns if measure.key in kind.measures[:1]]
+            same = f" Measured in the same way: {shown[0]}." if shown else ""
             compared = {f"against_published.{measure}" for measure in kind.measures}
             found[f"Published {kind.label}: {kind.text}, {kind.convention}.{same}"] = _columns_of(key) | compared
     if "params_millions" in keys:
@@ -171,10 +172,15 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         f"Δ base: {'; '.join(kinds)} ({settings.n:,} resamples, seed {settings.seed})."
     ]
     marked = sum(test.counts_seeds for test in tests)
-    if marked > 1:
+    sweep = table.sweep
+    here, whole = (
+        sum(not row.quoted and sweep.base_of(row) is not None for row in rows) for rows in (sweep.rows, sweep.of)
+    )
+    chosen = f" chosen from the {whole} of this sweep" if here < whole else ""
+    if marked > 1 or (marked and chosen):
         found.append(
-            f"p is not corrected for the number of comparisons, {marked}: where there is no difference, each has a "
-            f"chance of {100 * (1 - settings.level):.3g} % to be marked."
+            f"p is not corrected for the number of comparisons, {marked}{chosen}: where there is no difference, each "
+            f"has a chance of {100 * (1 - settings.level):.3g} % to be marked."
         )
     return found
 

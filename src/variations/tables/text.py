@@ -78,8 +78,10 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
                 title = f"{columns[place].title} ({measure.title})"
                 columns[place] = replace(columns[place], title=title)
     used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
+    published = any(column.key.startswith("published") for column in columns)
     return replace(
         grid,
+        title=grid.title if published else grid.title.replace(": published and measured", ": measured"),
         columns=columns,
         rows=[[row[i] for i in shown] for row in grid.rows],
         notes=[note for note in grid.notes if note[0] in used],

@@ -14,10 +14,11 @@ from variations.tasks.task import Task
 HEAD = f"""# What the papers claim, and what we found
 
 `python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
-[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
-that they judge. A comparison marked *chosen later* was added after its runs: it is shown, and takes no part in the
-verdict. One convention was changed after them: intervals of scores were percentiles of random draws. They are Student's
-t intervals now, which agree with p and hardly depend on the seed of the draws. This changed no verdict.
+[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the
+runs that they judge, as `git log --follow` of a file in conf/claims and of its records shows. A comparison marked
+*chosen later* was added after its runs: it is shown, and takes no part in the verdict. One convention was changed
+after them: intervals of scores were percentiles of random draws. They are Student's t intervals now, which agree with
+p and hardly depend on the seed of the draws. This changed no verdict.
 
 **How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
 memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row.
@@ -50,20 +51,24 @@ a claim of a difference easily contradicted, and verdicts on this corpus alone s
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
-`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a` is
-better, whether the measure should be high or low. If `a` is claimed to be worse, its advantage must be negative: with
-+0.60 [−0.30, +1.50], `a` is at most 0.30 worse. That is less than the margin of 0.5, so the comparison contradicts the
-claim. The comparison says nothing of how near either row is to its published figure; the table does.
-"detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
-interval is not cut at the largest possible difference. "at most" stands before the saving of a row that never reaches
-the dev loss at which its base row ended: the row counts with its whole length, and cannot support the claim. That dev
-loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget ends where each
-seed first reached it (interpolated between validations), which may be long before its last step; a seed that ends above
-it counts with its whole length. Other dev losses are of the tested weights, so the two may differ. Differences are
-computed before rounding; a dev loss is the logarithm of the table's dev PPL, which `format=json` prints unrounded. An
-interval over restarts is that of arbitrary restarts, not of the best ones, which the errors are of, and so tends to be
-too wide. "recalled" marks a published figure that is quoted from memory, and was not checked against the publication.
-"1 and 3 seeds" are those of the row and of its base row.
+`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
+is better, whether the measure should be high or low. If `a` is claimed to be worse, its advantage must be negative:
+with +0.60 [−0.30, +1.50], `a` is at most 0.30 worse. That is less than the margin of 0.5, so the comparison
+contradicts the claim. "contradicts: less than the margin" is said if the whole interval has the claimed sign. A margin
+of 0.01 nats is a large part of a dev loss on the built-in corpus, where dev losses are below 0.1, and a small one on
+natural text. On the built-in corpus, `toy_attention_table3` and `toy_weighted_claims` have N = 3 and 5,000 steps for
+their base row, and `toy_weighted_readings` N = 2 and 3,000, so the same row has different scores in them. The
+comparison says nothing of how near either row is to its published figure; the table does. "detectable" is the smallest
+true difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
+possible difference. "at most" stands before the saving of a row that never reaches the dev loss at which its base row
+ended: the row counts with its whole length, and cannot support the claim. That dev loss is the mean over the base
+row's seeds, measured at the end of training, and the base row's budget ends where each seed first reached it
+(interpolated between validations), which may be long before its last step; a seed that ends above it counts with its
+whole length. Other dev losses are of the tested weights, so the two may differ. Differences are computed before
+rounding; a dev loss is the logarithm of the table's dev PPL, which `format=json` prints unrounded. An interval over
+restarts is that of arbitrary restarts, not of the best ones, which the errors are of, and so tends to be too wide.
+"recalled" marks a published figure that is quoted from memory, and was not checked against the publication. "1 and 3
+seeds" are those of the row and of its base row.
 """
 
 FOLDED = 4
@@ -140,7 +145,10 @@ def _outcome(outcome: Outcome, task: Task) -> str:
         extras += [f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}"] if enough else []
     extras += [outcome.note] if outcome.note else []
     short = f"{'some row has ' if test.expect == 'same order' else ''}fewer than {SEEDS} seeds"
-    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: {short}'}{later})"
+    low, high = (-found.high, -found.low) if test.expect == "worse" else (found.low, found.high)
+    little = outcome.bearing == "contradicts" and test.expect in ("better", "worse") and 0 < low < high
+    bearing = f"{outcome.bearing}: less than the margin" if little else outcome.bearing
+    return f"{text}, {', '.join(extras)} ({bearing if enough else f'open: {short}'}{later})"
 
 
 def _compared(outcome: Outcome, task: Task) -> str:
