@@ -43,6 +43,14 @@ def test_a_table_uses_the_rows_files_of_the_folder_that_is_named(make_run: Any, 
 
 
 @pytest.mark.slow
+def test_recorded_runs_are_pointed_to(tmp_path: Path) -> None:
+    (tmp_path / "records" / "quickstart").mkdir(parents=True)
+    line = [sys.executable, str(PROJECT / "src" / "table.py"), "sweep=quickstart"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": ""})
+    assert done.stderr.startswith("No run of sweep quickstart is in runs; runs=records has recorded ones.\n")
+
+
+@pytest.mark.slow
 def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, tmp_path: Path) -> None:
     make_run("quickstart", "transformer", 1, 85.0)
     done = command("sweep=quickstart", f"runs={store}", "format=html")

@@ -178,6 +178,33 @@ def test_tests_are_explained_where_a_difference_is_shown(
         assert any(text.startswith("The 95 % interval and p") for text in select(grid, keys).remarks) == shown
 
 
+def test_comparisons_are_counted_over_the_whole_sweep(put: Callable[..., list[str]], conf: Path, store: Path) -> None:
+    for seed in (1, 2, 3):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+        put("same", seed, 0.29)
+    sweep = SweepConfig(name="papers", rows=["base", "good", "same"], seeds=[1, 2, 3])
+    for rows, counted in (
+        (None, "comparisons, 2:"),
+        (["base", "good"], "comparisons, 1 chosen from the 2 of this sweep:"),
+    ):
+        table = build(define(sweep, rows=rows, conf=conf), store, SETTINGS)
+        [remark] = [remark for remark in table.remarks if remark.startswith("p is not corrected")]
+        assert counted in remark
+
+
+def test_a_title_speaks_of_published_figures_where_they_are_shown(
+    put: Callable[..., list[str]], conf: Path, store: Path
+) -> None:
+    (conf / "variation" / "papers" / "good.yaml").write_text("variation: {base: base, published: {dev_bleu: 25.5}}\n")
+    put("base", 1, 0.3)
+    put("good", 1, 0.05)
+    sweep = SweepConfig(name="papers", rows=["base", "good"], seeds=[1])
+    grid = lay_out(build(define(sweep, conf=conf), store, SETTINGS))
+    titles = [select(grid, keys).title for keys in (["published.dev_bleu", "test.bleu"], ["test.bleu", "delta"])]
+    assert titles == ["papers: published and measured", "papers: measured"]
+
+
 def test_differences_name_their_measure_unless_they_follow_it(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:

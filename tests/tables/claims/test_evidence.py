@@ -236,6 +236,18 @@ def test_many_comparisons_of_a_claim_are_folded_with_their_count(put: Put, store
     assert "supports: 1" in text
 
 
+@pytest.mark.parametrize(
+    ("expect", "told"), [("better", "contradicts: less than the margin"), ("worse", "contradicts")]
+)
+def test_a_certain_difference_below_the_margin_is_told(expect: Any, told: str, put: Put, store: Path) -> None:
+    put("weighted", 0.9)
+    put("softmax", 0.1)
+    margin = 90.0
+    test = Contrast("weighted_claims", expect, "softmax", "weighted", margin=margin)
+    text = page([Paper("P", (TOY,), (Claim("a", "3", "So.", tests=(test,)),))], Evidence(store))
+    assert f"({told})" in text
+
+
 def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
     papers = read_papers()
     evidence = Evidence(store)
