@@ -25,7 +25,8 @@ def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
         for number, item in enumerate(curves):
             if item is not None:
                 _draw(panel, item, number, unit.factor)
-        panel.set(xlabel=unit.name)
+        caveat = " (other work on the machine included)" if cost == "seconds" else ""
+        panel.set(xlabel=f"{unit.name}{caveat}")
         panel.set_xlim(left=0)
         dress(panel)
     for panel in panels[::2]:
