@@ -92,7 +92,7 @@ def test_ctrl_c_at_any_time_leaves_no_traceback(main: str, code: int, told: str,
 
 
 def test_ctrl_c_while_omegaconf_composes_is_no_fault_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         try:
             raise KeyboardInterrupt
         finally:

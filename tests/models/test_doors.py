@@ -221,7 +221,8 @@ def test_an_exception_of_a_class_of_another_package_is_told_with_its_line(
         ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
         (
             {"attention": "elsewhere.nets:NoPositions"},
-            "derive it from variations.models.transformer.attention:Heads, as in `class NoPositions(Heads)`.",
+            "derive it from variations.models.transformer.attention:Heads, as in `class NoPositions(Heads)`, "
+            "and write only what differs (docs/adding-a-variation.md).",
         ),
         ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),
     ],

@@ -92,10 +92,10 @@ def loader() -> Loader:
 
 
 @lru_cache(maxsize=4)
-def _loader(first: Path | None) -> Loader:
+def _loader(given: Path | None) -> Loader:
     register_resolvers()
     register_schema(RunConfig, "train")
-    return loader_of(CONF, first)
+    return loader_of(CONF, given)
 
 
 def compose_node(

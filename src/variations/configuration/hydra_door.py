@@ -94,16 +94,16 @@ def _of_hydra(item: InputDefault) -> bool:
     return isinstance(item, GroupDefault) and (item.group or "").startswith("hydra/")
 
 
-def loader_of(conf: Path, first: Path | None = None) -> Loader:
-    """Hydra's loader of a folder, and of one that comes before it, without Hydra's global state.
+def loader_of(conf: Path, given: Path | None = None) -> Loader:
+    """Hydra's loader of a folder, and of the one that `--config-dir` names, without Hydra's global state.
 
     `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
     """
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     search_path = create_config_search_path(str(conf))
-    if first is not None:
-        search_path.prepend("command-line", f"file://{first.resolve()}", anchor=SearchPathQuery(provider="schema"))
+    if given is not None:
+        search_path.prepend("command-line", f"file://{given.resolve()}", anchor=SearchPathQuery(provider="schema"))
     loader = Loader(config_search_path=search_path)
     loader.repository = _Repository(search_path)
     return loader

@@ -141,18 +141,23 @@ class ComposedBranches(BranchedFeedForward):
             bias = extra if bias is None else extra + bias
         return C, bias
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # else every state of the weights is compiled anew
     def _folded(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
         """`compose`, cached while the weights do not change, because each decoding step needs it."""
         device = self.output.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        if torch.compiler.is_compiling():  # the key would make a program for each state of the weights
+            return self._in_full_precision(kappa, device, dtype)
         # In-place changes increment a parameter's version; a move to another device changes its address.
         key = (self.training, dtype, *((p._version, p.data_ptr()) for p in self.parameters()))
         if self._fold is None or self._fold[0] != key or self.branch.train_mode == "random_per_step":
-            with torch.autocast(device, enabled=False):  # in full precision, since it is done only once
-                C, bias = self.compose(kappa)
-            self._fold = key, C.to(dtype or C.dtype), bias
+            self._fold = key, *self._in_full_precision(kappa, device, dtype)
         return self._fold[1:]
+
+    def _in_full_precision(self, kappa: Tensor, device: str, dtype: torch.dtype | None) -> tuple[Tensor, Tensor | None]:
+        """`compose` without autocast, then C in its type."""
+        with torch.autocast(device, enabled=False):
+            C, bias = self.compose(kappa)
+        return C.to(dtype or C.dtype), bias
 
     def first_product(self, x: Tensor) -> Tensor:
         """x W_1, the residual's contribution to every branch's first product; (n, d) to (n, f)."""
