@@ -167,15 +167,18 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
     )
 
 
-def test_tests_are_explained_where_a_difference_is_shown(
-    put: Callable[..., list[str]], read: Callable[..., Table]
-) -> None:
+@pytest.fixture
+def two_seeds(put: Callable[..., list[str]], read: Callable[..., Table]) -> Grid:
+    """A table of two rows with two seeds each."""
     for seed in (1, 2):
         put("base", seed, 0.3)
         put("good", seed, 0.05)
-    grid = lay_out(read(seeds=(1, 2)))
+    return lay_out(read(seeds=(1, 2)))
+
+
+def test_tests_are_explained_where_a_difference_is_shown(two_seeds: Grid) -> None:
     for keys, shown in ((["test.bleu"], False), (["test.bleu", "p"], True)):
-        assert any(text.startswith("The 95 % interval and p") for text in select(grid, keys).remarks) == shown
+        assert any(text.startswith("The 95 % interval and p") for text in select(two_seeds, keys).remarks) == shown
 
 
 def test_comparisons_are_counted_over_the_whole_sweep(put: Callable[..., list[str]], conf: Path, store: Path) -> None:
@@ -205,16 +208,9 @@ def test_a_title_speaks_of_published_figures_where_they_are_shown(
     assert titles == ["papers: published and measured", "papers: measured"]
 
 
-def test_differences_name_their_measure_unless_they_follow_it(
-    put: Callable[..., list[str]], read: Callable[..., Table]
-) -> None:
-    for seed in (1, 2):
-        put("base", seed, 0.3)
-        put("good", seed, 0.05)
-    grid = lay_out(read(seeds=(1, 2)))
-
+def test_differences_name_their_measure_unless_they_follow_it(two_seeds: Grid, read: Callable[..., Table]) -> None:
     def titles(*keys: str) -> list[str]:
-        return [column.title for column in select(grid, keys).columns if column.key in keys]
+        return [column.title for column in select(two_seeds, keys).columns if column.key in keys]
 
     with pytest.raises(
         UserError, match=r"no column 'p'\. It comes when .* finished and compared over several seeds\. Its"

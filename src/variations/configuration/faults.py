@@ -13,7 +13,7 @@ from typing import Any
 from variations.configuration.foreign import option_faults
 from variations.configuration.own_classes import class_named
 from variations.configuration.rules import Fault, Rules, value_fault
-from variations.configuration.schema import LARGEST_SEED, RunConfig
+from variations.configuration.schema import RunConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named
 from variations.configuration.transformer import TransformerConfig
@@ -145,8 +145,8 @@ def _sweep(config: RunConfig) -> list[Fault]:
     if config.seeds == []:
         found.append(Fault(("seeds",), "seeds=[] selects no seed: name some, or leave it out."))
     for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
-        if any(not 0 <= seed <= LARGEST_SEED for seed in seeds):
-            found.append(Fault((key,), f"{key}={seeds}: seeds must be at least 0 and at most {LARGEST_SEED}."))
+        if text := seeds_fault(key, seeds):
+            found.append(Fault((key,), text))
         if len(set(seeds)) < len(seeds):
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     if config.variation.quoted:

@@ -6,6 +6,7 @@ module imports no torch, so that `--help` and error messages stay quick.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,13 @@ def number_or_auto(default: int | None, *, ge: int) -> Any:
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed of NumPy's generators."""
+
+
+def seeds_fault(key: str, seeds: Sequence[int]) -> str | None:
+    """What is wrong with the seeds that `key` lists; None if all are within bounds."""
+    if all(0 <= seed <= LARGEST_SEED for seed in seeds):
+        return None
+    return f"{key}={list(seeds)}: seeds must be at least 0 and at most {LARGEST_SEED}."
 
 
 def default_cache() -> str:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from variations.configuration import doors
 from variations.configuration.places import CONF, spelled
-from variations.configuration.schema import LARGEST_SEED, SweepConfig
+from variations.configuration.schema import SweepConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
 from variations.store.differences import symbol
 from variations.store.identity import flatten
@@ -166,9 +166,8 @@ def _refuse_selection(key: str, chosen: Sequence[Any] | None) -> None:
         raise UserError(f"{key}=[] selects nothing: name some, or leave it out for all.")
     if chosen is not None and len(set(chosen)) < len(chosen):
         raise UserError(f"{key}=[{','.join(map(str, chosen))}] has a duplicate: name each only once.")
-    if key == "seeds" and any(not 0 <= seed <= LARGEST_SEED for seed in chosen or ()):
-        text = ",".join(map(str, chosen or ()))
-        raise UserError(f"seeds=[{text}]: seeds must be at least 0 and at most {LARGEST_SEED}.")
+    if key == "seeds" and (fault := seeds_fault(key, chosen or ())):
+        raise UserError(fault)
 
 
 def _refuse_unknown(sweep: str, rows: Sequence[str], names: Sequence[str], home: Path | None) -> None:
