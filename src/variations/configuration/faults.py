@@ -145,8 +145,8 @@ def _sweep(config: RunConfig) -> list[Fault]:
     if config.seeds == []:
         found.append(Fault(("seeds",), "seeds=[] selects no seed: name some, or leave it out."))
     for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
-        if text := seeds_fault(key, seeds):
-            found.append(Fault((key,), text))
+        if wrong := seeds_fault(key, seeds):
+            found.append(Fault((key,), wrong))
         if len(set(seeds)) < len(seeds):
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     if config.variation.quoted:
