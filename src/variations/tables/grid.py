@@ -89,7 +89,7 @@ class _Layout:
         for key in self.printed:
             self._published(key, f"{table.task.published(key).label}, published", 2)
             differences = [line.published_delta.get(key) for line in lines]
-            digits = max([2, *(table.task.measure(name).digits for name in table.task.published(key).measures)])
+            digits = max(2, _decimals([line.published[key].value for line in lines if key in line.published]))
             cells = [Cell(delta(value, digits), value=value) for value in differences]
             self.add(f"published_delta.{key}", "Δ base, published", cells, rank=3)
         for measure in table.columns:

@@ -166,7 +166,7 @@ def _compared(outcome: Outcome, task: Task) -> str:
 
 
 def _number(value: float, test: Contrast) -> str:
-    digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
+    digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith(("nll", "ppl")) else 2)
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
     return delta(value, digits)

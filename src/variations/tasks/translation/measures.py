@@ -52,7 +52,7 @@ def measure(key: str) -> Measure:
         return Measure(key, f"{part} {_SCORES.get(score, score)}", True, None, unit, part, items, range=limits)
     loss = next((name for name in _LOSS_LABELS if key.endswith(f"_{name}")), "")
     part = key.removesuffix(f"_{loss}") if loss else key
-    digits = 3 if loss == "nll" else 2
+    digits = 3 if loss else 2  # of a converged model on the built-in corpus, perplexities differ in the third
     label = f"{part} {_LOSS_LABELS[loss]}" if loss else key
     limits = POSITIVE if loss else None
     per = "vocabulary" if loss in ("ppl", "nll") else ""

@@ -245,6 +245,17 @@ def test_blank_pairs_are_counted_and_reported(tmp_path: Path, caplog: pytest.Log
     assert len(corpus.train.read()[0]) == 4  # positions remain line numbers
 
 
+def test_a_tokenised_dev_or_test_text_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = "Ein Hund .\nEine Katze .\n"
+    write(tmp_path / "text", {**TEXT, "valid.en": "A dog.\nA cat.\n", "valid.de": lines})
+    with caplog.at_level(logging.WARNING):
+        load(folder(tmp_path, name="apart"), progress=False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "apart: valid.de looks tokenised already (lines end in ' .'); `bleu`, `bleu_lc` and `chrf` are meant for raw "
+        "text."
+    ]
+
+
 def built_in(tmp_path: Path, **changes: Any) -> Corpus:
     return load(DataConfig(cache=str(tmp_path), **changes), progress=False)
 

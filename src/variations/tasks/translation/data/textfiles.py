@@ -242,6 +242,11 @@ def _blocks(path: Path, update: Callable[[bytes], object] | None) -> Iterator[by
         yield b"".join(rest)
 
 
+def looks_tokenised(lines: Sequence[str]) -> bool:
+    """Whether more than a quarter of the lines end in a full stop that stands apart, as tokenisers leave it."""
+    return sum(line.endswith(" .") for line in lines) > len(lines) / 4
+
+
 def _decoded(lines: list[bytes], path: Path, number: int, bad: str | None) -> Iterator[str]:
     for line_number, line in enumerate(lines, start=number + 1):
         try:

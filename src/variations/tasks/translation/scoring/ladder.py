@@ -8,6 +8,7 @@ with like.
 from collections.abc import Sequence
 
 from variations.system.errors import DataError
+from variations.tasks.translation.data.textfiles import looks_tokenised
 from variations.tasks.translation.scoring.bleu import (
     Score,
     Tokenise,
@@ -131,7 +132,7 @@ def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
             where = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
             noun = "line" if len(empty) == 1 else "lines"
             found.append(f"{len(empty)} of {len(lines)} {side} empty ({noun} {where}); they are scored as they are.")
-        if lines and sum(line.endswith(" .") for line in lines) > len(lines) / 4:
+        if looks_tokenised(lines):
             found.append(
                 f"The {side} look tokenised already (lines end in ' .'): `bleu`, `bleu_lc` and `chrf` are meant for "
                 "detokenised text."
