@@ -39,6 +39,18 @@ def test_a_run_that_is_not_there_or_not_finished_is_told(tmp_path: Path) -> None
         variations.load(tmp_path / "run")
 
 
+def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
+    lines = ["one two three four five"] * 3
+    score = {"bleu": {"value": 100.0}, "exact_match": {"value": 100.0}}
+    folder = make_run("s", "r", 1, 100.0, texts=(lines, lines, lines), scores={"test": score})
+    folder.write_environment({})
+    assert variations.load(folder.path).score()["bleu"] == 100.0
+    path = folder.path / "result.json"
+    path.write_text(path.read_text().replace("100.0", "99.0"))
+    with pytest.raises(UserError, match="is damaged: the score in result"):
+        variations.load(folder.path).score()
+
+
 @pytest.mark.slow
 def test_all_faults_are_told_before_training() -> None:
     with pytest.raises(ConfigError) as error:

@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
+import yaml
 from sacrebleu.metrics.bleu import BLEU
 
 from variations.dashboard.api import Api
@@ -444,6 +445,51 @@ def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
     found, score = compared(root, *ids)
     assert score["difference"] == [None, None]
     assert "q/wide/seed1 is not compared with q/base/seed1: it has other test references." in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_run_of_another_task_has_no_scores_to_compare(root: Path) -> None:
+    path = root / "q/base/seed1/config.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8")) | {"task": "question_answering"}
+    config["sweep"]["metric"] = "test.error"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    path = root / "q/base/seed1/result.json"
+    scores = {"test": {"error": {"value": 5.0, "convention": "percent"}}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"scores": scores, "loss": {}}), encoding="utf-8")
+    for ids in (("q/base/seed1", "q/wide/seed1"), ("q/wide/seed1", "q/base/seed1")):
+        found = json.loads(Api(Store(root)).answer("compare", {"ids": ",".join(ids)}))
+        assert all(score["values"][1] is None for score in found["scores"])
+        assert f"{ids[1]} has another task than {ids[0]}: its scores are not shown." in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_losses_of_other_cases_have_no_difference(root: Path) -> None:
+    ids = ("q/base/seed1", "q/wide/seed1")
+    path = root / f"{ids[1]}/config.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config["data"]["lowercase"] = True
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    found, _ = compared(root, *ids)
+    losses = {score["label"]: score["difference"] for score in found["scores"] if score["label"] == "dev PPL"}
+    assert losses == {"dev PPL": [None, None]}
+    told = f"{ids[1]} is not compared with {ids[0]}: dev PPL depends on data.lowercase, which differs."
+    assert told in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_table_shows_edited_texts_and_row_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamps = iter(["1", "1", "2"])
+    monkeypatch.setattr("variations.dashboard.api.files_stamp", lambda: next(stamps))
+    api = Api(Store(root))
+    first = api.answer("sweep/q", {"significance": "1"})
+    assert api.answer("sweep/q", {"significance": "1"}) is first
+    assert api.answer("sweep/q", {"significance": "1"}) is not first  # the file of a row was edited
+    monkeypatch.setattr("variations.dashboard.api.files_stamp", lambda: "2")
+    notes = json.loads(api.answer("sweep/q", {"significance": "1"}))["table"]["rows"][1]["notes"]
+    path = root / "q/wide/seed1/hypotheses/test.hyp"
+    path.write_text("Anders.\n" * 60, encoding="utf-8")
+    edited = json.loads(api.answer("sweep/q", {"significance": "1"}))["table"]["rows"][1]["notes"]
+    assert edited != notes
 
 
 def test_compare_wants_known_runs_and_at_least_two(client: Any, run: Maker) -> None:

@@ -1,6 +1,7 @@
 """How fast a row reaches its base row's best score, against values computed by hand."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,14 @@ def test_rows_that_the_table_does_not_compare_are_left_out_and_caveats_are_told(
     assert [item.label for item in found] == ["Early"]
     assert "- Early: not trained: why." in markdown(found, "dev/bleu")
     assert document(found, "dev/bleu")["rows"][0]["caveats"] == ["not trained: why"]
+
+
+def test_losses_in_other_units_are_left_out_and_scores_are_not():
+    lines_ = [line | {"dev/nll": 1.0} for line in FAST.metrics[1]]
+    base, other = TracedRow("base", "Base", metrics={1: lines_}), TracedRow("o", "O", "base", {1: lines_})
+    units = replace(other, other_losses="its losses depend on data.form, which its base row does not share")
+    for row, metric, compared in ((other, "dev/nll", 1), (units, "dev/nll", 0), (units, "dev/bleu", 1)):
+        assert len(convergence([base, row], metric)) == compared
 
 
 def test_percentages_have_signs():

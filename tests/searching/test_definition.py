@@ -122,6 +122,8 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["force=true"], "trials are never repeated"),
         (["seed=1,2"], "a search takes seeds=[1,2]"),
         (["seeds=[]"], "at least one seed"),
+        (["data.lowercase=true,false"], "data.lowercase: dev.bleu depends on it, so trials could not be"),
+        (["sweep.search.metrics=[dev_ppl]", "data.vocabulary=400,900"], "data.vocabulary: dev_ppl depends on it"),
         (["model.h=2,3"], "model.h=3 does not divide model.d_model=128"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_row_of_another_table_is_found(conf: Path) -> None:
 
 
 def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Path) -> None:
-    for place in ("b/seed1", "a/seed10", "a/seed2", "a/seed2-old"):
+    for place in ("b/seed1", "a/seed10", "a/seed2", "a/seed2-old", "Figures/drawn"):  # a folder without runs
         (tmp_path / "runs" / "grid" / place).mkdir(parents=True)
     sweep = define(SweepConfig(name="grid"), conf=conf, store=tmp_path / "runs")
     assert [row.label for row in sweep.rows] == ["a", "b"]

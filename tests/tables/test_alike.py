@@ -248,6 +248,38 @@ def test_losses_per_sub_word_of_other_vocabularies_are_not_compared(make_run: An
     assert {"test.bleu"} <= build(define(sweep, conf=conf, store=store), store).lines[1].delta.keys() - {"dev_ppl"}
 
 
+@pytest.mark.parametrize(
+    ("changes", "model", "cause"),
+    [
+        ({"data__lowercase": True}, None, "data.lowercase"),
+        ({"data__dev": "other"}, None, "data.dev"),
+        ({"data__train_pairs": 9}, None, "data.train_pairs"),
+        ({"data__train_pairs": 9}, "2", "the sub-word model"),
+        ({"data__train_pairs": 9}, "1", None),
+    ],
+)
+def test_losses_in_other_units_or_on_other_dev_texts_are_not_compared(
+    make_run: Any,
+    configuration: Configure,
+    conf: Path,
+    store: Path,
+    changes: dict[str, Any],
+    model: str | None,
+    cause: str | None,
+) -> None:
+    """`model` is the fingerprint of the row's sub-words, of which the base row's is 1; None: both are unknown."""
+    runs = [make_run("papers", "base", 1, 30.0), make_run("papers", "A_h16", 1, 31.0, config=configuration(**changes))]
+    for run, fingerprint_ in zip(runs, ("1", model), strict=True):
+        run.write_environment({"data": {"subwords.model": fingerprint_} if model else {}})
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1], metric="dev_ppl")
+    line = build(define(sweep, conf=conf, store=store), store).lines[1]
+    told = f"its dev PPL depends on {cause}, which its base row does not share: not compared"
+    assert line.notes == ((told,) if cause else ())
+    assert ("dev_ppl" in line.delta) is (cause is None)
+    of_bleu = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1])
+    assert ("dev_ppl" in build(define(of_bleu, conf=conf, store=store), store).lines[1].delta) is (cause is None)
+
+
 def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:

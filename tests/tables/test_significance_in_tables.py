@@ -251,6 +251,9 @@ def test_rows_on_other_references_are_named_and_not_subtracted(
     assert line.delta == {}
     assert line.test is None
     assert line.notes[0] == "its test references differ from its base row's (seed 1): not compared"
+    of_dev = read(seeds=(1,), metric="dev_ppl").lines[1]  # the dev sets do not differ
+    assert "dev_ppl" in of_dev.delta
+    assert not [key for key in of_dev.delta if key.startswith("test.")]
 
 
 def test_rows_without_stored_text_say_why_they_are_not_tested(

@@ -18,7 +18,12 @@ from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
 
 Configure = Callable[..., dict[str, Any]]
-WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
+WMT = {
+    "data__name": "wmt14_en_de",
+    "data__kind": "wmt14",
+    "data__dev": "newstest2013",
+    "data__test": "newstest2014",
+}
 
 
 def test_runs_outside_a_sweep_are_compared_with_nothing(make_run: Any, configuration: Any, store: Path) -> None:
@@ -187,6 +192,22 @@ def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
     column = [item.title for item in grid.columns].index("measured − published")
     assert grid.rows[0][column].text == "−0.30"
     assert grid.rows[0][column].marks
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"data__dev": "newstest2012"}, "measured on newstest2012"),
+        ({"data__lowercase": True}, "measured on lower-cased text (data.lowercase)"),
+        ({"trainer__limit_val_batches": 2}, "measured on a part of it (trainer.limit_val_batches)"),
+    ],
+)
+def test_figures_of_another_set_of_the_same_corpus_are_not_subtracted(
+    make_run: Any, configuration: Configure, read: Callable[..., Table], changes: dict[str, Any], told: str
+) -> None:
+    make_run("papers", "base", 1, 26.0, config=configuration(**WMT | changes))
+    figure = read(seeds=[1]).lines[0].published["dev_bleu"]
+    assert (figure.difference, figure.notes) == (None, (f"published on newstest2013, {told}: not compared",))
 
 
 def test_the_published_convention_is_preferred_where_it_was_measured(

@@ -67,13 +67,19 @@ class TrainedRun:
             set: A set on which the run was tested.
 
         Raises:
-            UserError: The run was not tested on that set.
+            UserError: The run was not tested on that set, or is damaged, as by a score that was changed by hand.
         """
+        from variations.configuration.compose import to_dict
+        from variations.store.ledger import RunFolder
         from variations.system.errors import UserError
+        from variations.tasks.base import TestedRun
+        from variations.tasks.intact import damage
 
         scores, losses = (self.result.get(part) or {} for part in ("scores", "loss"))
         if set not in scores:
             raise UserError(f"{self.path} has no scores of set={set}; valid choices: {', '.join(sorted(scores))}.")
+        if fault := damage(TestedRun(RunFolder(self.path), to_dict(self.config), self.result)):
+            raise UserError(f"{self.path} is damaged: {fault}.")
         found = {name: float(score["value"]) for name, score in scores[set].items()}
         of_set = {key.removeprefix(f"{set}_"): loss for key, loss in losses.items() if key.startswith(f"{set}_")}
         return found | {name: float(loss) for name, loss in of_set.items()}

@@ -121,7 +121,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     from variations.tables.alike import other_overrides, other_validations
     from variations.tables.collect import collect, table_task
     from variations.tables.line import NOT_TRAINED
-    from variations.tables.table import caveats, incomparable, why_untrained
+    from variations.tables.table import caveats, incomparable, other_units, why_untrained
 
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
@@ -130,18 +130,27 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     for row in collected:
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
-        uncompared = unlike = None
+        uncompared = other_losses = unlike = None
         if other is not None and row.config and other.config:
             uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
+            if found := other_units(task, row, other):
+                other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
             unlike = other_overrides(row, other)
-        why = why_untrained(task, row, "test")
+        why = why_untrained(task, row)
         told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}
-        name, kind = row.definition.row, row.config.get("task") or DEFAULT
         yield TracedRow(
-            name, row.definition.label, base.row if base else None, metrics, results, kind, told, uncompared
+            row.definition.row,
+            row.definition.label,
+            base.row if base else None,
+            metrics,
+            results,
+            row.config.get("task") or DEFAULT,
+            told,
+            uncompared,
+            other_losses,
         )
 
 
@@ -230,12 +239,12 @@ _FIGURES = {
 
 
 def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
-    from variations.figures.convergence import convergence, document, markdown
+    from variations.figures.convergence import convergence, document, markdown, uncompared
     from variations.store.atomic import told_if_unwritable, write_json, write_text
 
     for row in rows:
-        if row.uncompared:
-            sys.stderr.write(f"The table of convergence leaves {row.label} out: {row.uncompared}.\n")
+        if why := uncompared(row, config.metric):
+            sys.stderr.write(f"The table of convergence leaves {row.label} out: {why}.\n")
     found = convergence(rows, config.metric)
     if not found:
         return

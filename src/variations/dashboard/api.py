@@ -11,9 +11,10 @@ from urllib.parse import unquote
 
 from variations.dashboard import sweeps
 from variations.dashboard.metrics import COSTS
-from variations.dashboard.store import Store, revision
+from variations.dashboard.store import Store, revision, texts_stamp
 from variations.dashboard.walk import Found
 from variations.store.atomic import plain
+from variations.store.row_files import files_stamp
 from variations.system.errors import UserError
 
 MOST_COMPARED = 12
@@ -66,7 +67,7 @@ class Api:
             raise MissingError(f"The run store has no sweep {name!r}.") from None
         return self._cached(
             ("sweep", name, str(significance)),
-            revision(runs),
+            f"{revision(runs)} {files_stamp()} {texts_stamp(runs)}",
             lambda: document(sweeps.sweep(self.store, name, significance=significance)),
         )
 

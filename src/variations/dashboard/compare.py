@@ -17,7 +17,7 @@ from variations.store.inputs import recorded
 from variations.store.row_files import label_of
 from variations.store.rows import natural
 from variations.system.errors import UserError
-from variations.tables.alike import listed, other_texts, unversioned
+from variations.tables.alike import listed, other_scale, other_texts, unversioned
 from variations.tables.departures import of_run
 from variations.tables.resampling import Items, UndefinedError
 from variations.tables.significance import paired_bootstrap
@@ -41,7 +41,13 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     notes += [f"{run.id}: {text}" for run, one in zip(runs, known, strict=True) for text in _departures(run, one)]
     task = task_of(known[0].config)
     sentences, more = _sentences(store, runs, task)
-    tested = [TestedRun(run.folder, one.config, one.result) for run, one in zip(runs, known, strict=True)]
+    same = [task_of(one.config).name == task.name for one in known]
+    others = [run.id for run, alike in zip(runs, same, strict=True) if not alike]
+    notes += [f"{name} has another task than {runs[0].id}: its scores are not shown." for name in others]
+    tested = [
+        TestedRun(run.folder, one.config, one.result if alike else {})
+        for run, one, alike in zip(runs, known, same, strict=True)
+    ]
     pairs = _Pairs(store, [run.id for run in runs], tested, task)
     scores = _scores(pairs)
     configs = [flat(one.config) for one in known]
@@ -131,7 +137,10 @@ class _Pairs:
         """Whether a run can be compared with the first one in a measure; if not, the reason is noted."""
         if not at or any(measure.value(self.runs[k].result) is None for k in (0, at)):
             return True
-        if why := self._other(self.runs[0], self.runs[at], measure) or self._other_texts(at):
+        why = (
+            self._other(self.runs[0], self.runs[at], measure) or self._other_texts(at) or self._other_loss(at, measure)
+        )
+        if why:
             self.note(f"{self.names[at]} is not compared with {self.names[0]}: {why}.")
         return why is None
 
@@ -142,10 +151,17 @@ class _Pairs:
         told = [measure.told_convention(each.result) for each in (first, run)]
         if len({unversioned(text) for text in told if text}) > 1:
             return f"its {measure.label} follows another convention"
-        if measure.per and len({each.result.get(measure.per) for each in (first, run)} - {None}) > 1:
-            return f"{measure.label} depends on the {measure.per}, which differs"
         judged = [self.task.references(each.folder, measure.set) for each in (first, run)]
-        return f"it has other {measure.set} references" if all(judged) and judged[0] != judged[1] else None
+        if all(judged) and judged[0] != judged[1]:
+            return f"it has other {measure.set} references"
+        return None
+
+    def _other_loss(self, at: int, measure: Measure) -> str | None:
+        if not measure.is_loss:
+            return None
+        scales = [self.task.loss_scale(self.runs[k].config, self.runs[k].result, self.inputs[k]) for k in (0, at)]
+        found = other_scale(*scales)
+        return f"{measure.label} depends on {found}, which differs" if found else None
 
     def _other_texts(self, at: int) -> str | None:
         names = other_texts(self.inputs[0], self.inputs[at], self.runs[0].config, self.runs[at].config)
@@ -182,7 +198,7 @@ def _scores(pairs: _Pairs) -> list[payload.Score]:
     """All scores and losses that any of the runs has, as defined by the task of the first."""
     runs, task = pairs.runs, pairs.task
     for run, name in zip(runs, pairs.names, strict=True):
-        if why := task.untrained([run], "test"):
+        if why := task.untrained([run]):
             pairs.note(f"{name} is not trained, so the table compares it with nothing: {why}.")
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
@@ -192,7 +208,8 @@ def _scores(pairs: _Pairs) -> list[payload.Score]:
         )
     found = []
     metrics = {str((run.config.get("sweep") or {}).get("metric") or SweepConfig().metric) for run in runs}
-    tested = {task.metric(metric).key.partition(".")[2] for metric in metrics}
+    known = [metric for metric in metrics if task.unknown_metric(metric) is None]  # others are of another task
+    tested = {task.metric(metric).key.partition(".")[2] for metric in known}
     for part, name in sorted(keys, key=lambda key: (key[0] != "test", natural(key[1]))):
         found.append(pairs.score(task.measure(f"{part}.{name}"), name, tested=name in tested))
     for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):

@@ -8,6 +8,7 @@ What was read from a run that has ended is cached until the times of its files c
 """
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -261,6 +262,19 @@ def _name(run: str) -> str:
 def revision(runs: list[Found]) -> str:
     """A short text that changes when one of `runs` does."""
     return hashlib.sha256("\n".join(f"{run.id} {run.stamp}" for run in runs).encode()).hexdigest()[:16]
+
+
+def texts_stamp(runs: list[Found]) -> str:
+    """A short text that changes when a tested text of one of `runs`, from which its table is tested, is edited."""
+    times = []
+    for run in runs:
+        try:
+            with os.scandir(f"{run.path}/hypotheses") as entries:
+                texts = [entry for entry in entries if not entry.name.endswith(".npy")]  # those are counts of the texts
+                times += [(entry.name, entry.stat(follow_symlinks=False).st_mtime_ns) for entry in texts]
+        except OSError:  # it has none yet
+            continue
+    return hashlib.sha256(str(sorted(times)).encode()).hexdigest()[:16]
 
 
 def _summary(run: Found) -> Summary:

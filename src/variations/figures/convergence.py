@@ -59,13 +59,20 @@ class Convergence:
         return fmean(ours[key] / theirs[key] - 1 for ours, theirs in both) if both else None
 
 
+def uncompared(row: TracedRow, metric: str) -> str | None:
+    """Why a row is not compared with its base row in a recorded quantity; None if it may be."""
+    recorded = named(row.task).curves.get(metric)
+    is_score = recorded is not None and recorded.higher_is_better
+    return row.uncompared or (None if is_score else row.other_losses)
+
+
 def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
     """Every row compared with its base row over common seeds; rows that have none, or may not be, are left out."""
     by_name = {row.name: row for row in rows}
     found = []
     for row in rows:
         base = by_name.get(row.base or "")
-        if base is None or row.uncompared:
+        if base is None or uncompared(row, metric):
             continue
         seeds = sorted(row.metrics.keys() & base.metrics.keys())
         recorded = named(row.task).curves.get(metric)

@@ -29,6 +29,8 @@ class TracedRow:
     """Why its results are not those of its file and of a whole training, or why it counts as not trained."""
     uncompared: str | None = None
     """Why it cannot be compared with its base row."""
+    other_losses: str | None = None
+    """Why at least its losses cannot be compared with those of its base row."""
 
     def label_of(self, metric: str) -> str:
         """The task's label for a recorded quantity."""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from variations.configuration.compose import compose_node, compose_run, loader, 
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
-from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
+from variations.configuration.schema import DEFAULT_METRIC, RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_of
-from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
+from variations.searching.objectives import COSTS, Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import covered, identity
 from variations.store.row_files import keys_of_option
@@ -158,7 +159,8 @@ def define(arguments: tuple[str, ...]) -> Definition:
     settings = head.sweep.search
     objectives, wrong = objective_faults(settings, task)
     problems += wrong
-    if unknown := task.unknown_metric(head.sweep.metric):  # which the table of the trials will have
+    metric = head.sweep.metric  # which the table of the trials will have
+    if metric != DEFAULT_METRIC and (unknown := task.unknown_metric(metric)):
         problems.append(f"sweep.metric: {unknown}")
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems)
@@ -196,6 +198,7 @@ def _composed(
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
+    problems += _incomparable_faults(objectives, dimensions, named(base.task))
     problems += _trial_faults(overrides, node, dimensions)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
@@ -210,6 +213,23 @@ def _composed(
         base=base,
         enqueued=enqueued,
     )
+
+
+def _incomparable_faults(objectives: Sequence[Objective], dimensions: Sequence[Dimension], task: Any) -> list[str]:
+    """Searched keys whose values change what a metric is measured on, so that no trial is better than another."""
+    found = []
+    for dimension in dimensions:
+        of_options = (keys_of_option(dimension.key, option) for option in options(loader(), dimension.key))
+        set_here = {dimension.key, *chain.from_iterable(of_options)}
+        for objective in objectives:
+            fixed = (*task.tested_keys, *(task.loss_keys if objective.measure.is_loss else ()))
+            if objective.key not in COSTS and (changed := [key for key in fixed if key in set_here]):
+                which = "it" if changed == [dimension.key] else f"{', '.join(changed)}, which it sets"
+                found.append(
+                    f"search.space: {dimension.key}: {objective.key} depends on {which}, so trials could not be "
+                    "compared: leave it out, or optimise another metric."
+                )
+    return found
 
 
 def _text(override: Override) -> str:

@@ -150,6 +150,13 @@ def row_file(row: str, table: str, conf: Path = CONF) -> Path | None:
     return next(iter(doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)), None)
 
 
+def files_stamp(conf: Path = CONF) -> str:
+    """Changes when the file of a row is added, removed or edited."""
+    states = [file.stat() for file in doors.files("variation/*/*.yaml", conf)]
+    times = [(state.st_mtime_ns, state.st_size, state.st_ino) for state in states]
+    return hashlib.sha256(str(times).encode()).hexdigest()
+
+
 def mapping(path: Path) -> dict[str, Any]:
     """The contents of a YAML file. Raises UserError if it cannot be read or holds no keys and values."""
     try:

@@ -113,7 +113,7 @@ def define(
     known = tuple(sweep.seeds)
     grid = not references
     if grid and store is not None and (store / name).is_dir():
-        found = (path.name for path in (store / name).iterdir() if path.is_dir())
+        found = (path.name for path in (store / name).iterdir() if path.is_dir() and _has_seeds(path))
         references = sorted((name for name in found if not name.startswith(".")), key=natural)  # a search's leases
         known = ()
     if not references:
@@ -255,6 +255,11 @@ def _stored_seeds(home: Path, rows: Sequence[RowDefinition], *, begun: bool) -> 
     folders = (path for row in rows for path in home.glob(f"{glob.escape(row.row)}/*") if path.is_dir())
     found = ((SEED_FOLDER.fullmatch(path.name), path) for path in folders)
     return {int(match[1]) for match, path in found if match and (not begun or RunFolder(path).begun())}
+
+
+def _has_seeds(folder: Path) -> bool:
+    """Whether a folder of a sweep is that of a row; others, such as that of figures, have no folders of seeds."""
+    return any(SEED_FOLDER.fullmatch(path.name) for path in folder.iterdir())
 
 
 def crossed_name(row: str, point: str) -> str:

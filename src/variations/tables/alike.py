@@ -52,6 +52,12 @@ def other_inputs(row: Row, base: Row) -> str | None:
     return None
 
 
+def other_scale(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
+    """On what the losses of two runs depend, by `Task.loss_scale`, that differs between them; None if nothing does."""
+    other = (name for name in ours if name in theirs and ours[name] != theirs[name])
+    return next((name if name.startswith("data.") else f"the {name}" for name in other), None)
+
+
 def listed(names: list[str]) -> str:
     """`train.de, train.en`, and of many the first ones and the number of the others."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
@@ -101,9 +107,13 @@ def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def other_validations(row: Row, base: Row) -> str | None:
-    """A note if the dev scores of two rows' curves are of different numbers of sentences; None if not."""
-    bleu = [{"trainer.val_bleu": (side.config.get("trainer") or {}).get("val_bleu")} for side in (row, base)]
-    ours, theirs = (validated_on(side.config) | of for side, of in zip((row, base), bleu, strict=True))
+    """A note if the dev scores of two rows' curves are of different sentences; None if not."""
+    ours, theirs = (
+        validated_on(side.config)
+        | {"trainer.val_bleu": (side.config.get("trainer") or {}).get("val_bleu")}
+        | {"data.dev": (side.config.get("data") or {}).get("dev")}
+        for side in (row, base)
+    )
     keys = [key for key in ours if key in theirs and ours[key] != theirs[key]]
     words = ", ".join(f"{key} {as_typed(theirs.get(key))}→{as_typed(ours.get(key))}" for key in keys)
     return f"its validations are not those of its base row ({words}): not compared" if keys else None

@@ -21,6 +21,7 @@ from variations.tables.alike import (
     other_code,
     other_inputs,
     other_overrides,
+    other_scale,
     unversioned,
     validated_on,
 )
@@ -60,7 +61,7 @@ def build(
         raise UserError(f"sweep.metric: {unknown}")
     measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}
-    untrained = {row.definition.row: why_untrained(task, row, measures[0].set) for row in rows}
+    untrained = {row.definition.row: why_untrained(task, row) for row in rows}
     table = Table(task, sweep, store, measures, [], significance or SignificanceConfig())
     tester = Tester(table.significance, task, table.primary)
     with progress_line("Testing differences") as tell:
@@ -128,9 +129,9 @@ def _line_document(table: Table, line: Line) -> dict[str, Any]:
     }
 
 
-def why_untrained(task: Task, row: Row, part: str) -> str | None:
-    """Why a row counts as not trained, by its scores on the set `part` among others; None if it counts as trained."""
-    return task.untrained(row.tested, part) if row.tested else None
+def why_untrained(task: Task, row: Row) -> str | None:
+    """Why a row counts as not trained; None if it counts as trained."""
+    return task.untrained(row.tested) if row.tested else None
 
 
 def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
@@ -170,7 +171,8 @@ def _line(
         elif untrained[base.definition.row]:
             found = f"its base row is {NOT_TRAINED}"
         else:
-            delta = {m.key: paired(values[m.key], base.values(m)) for m in measures if not _other_scale(m, row, base)}
+            alike = [measures[0], *(each for each in measures[1:] if not incomparable(task, row, base, each))]
+            delta = {measure.key: paired(values[measure.key], base.values(measure)) for measure in alike}
             found = tester.against(row, base)
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
@@ -210,17 +212,23 @@ def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | Non
         return f"measured on {ours}, its base row on {theirs}: not compared"
     if len(_conventions(row, measure) | _conventions(base, measure)) > 1:
         return f"its {measure.label} follows another convention than its base row's or its other seeds': not compared"
-    if found := _other_scale(measure, row, base):
-        return f"its {measure.label} depends on the {found}, which its base row does not share: not compared"
-    return other_references(task, row, base, measure.set) or other_inputs(row, base)
+    if found := other_references(task, row, base, measure.set) or other_inputs(row, base):
+        return found
+    found = other_loss(task, measure, row, base)
+    return f"its {measure.label} depends on {found}, which its base row does not share: not compared" if found else None
 
 
-def _other_scale(measure: Measure, row: Row, base: Row) -> str | None:
-    """On what a measure depends that differs between two rows; None if nothing does."""
+def other_loss(task: Task, measure: Measure, row: Row, base: Row) -> str | None:
+    """On what a loss depends that differs between two rows, or their seeds; None if nothing does, or for a score."""
     if measure.key.startswith("dev_") and validated_on(row.config) != validated_on(base.config):
-        return "number or size of dev batches (trainer.limit_val_batches)"
-    found = {run.result.get(measure.per) for side in (row, base) for run in side.finished} if measure.per else set()
-    return measure.per if len(found - {None}) > 1 else None
+        return "the number or size of dev batches (trainer.limit_val_batches)"
+    return other_units(task, row, base) if measure.is_loss else None
+
+
+def other_units(task: Task, row: Row, base: Row) -> str | None:
+    """On what the losses of two rows, or of their seeds, depend that differs; None if nothing does."""
+    scales = [task.loss_scale(run.config, run.result, run.inputs) for run in (*base.finished, *row.finished)]
+    return next((found for scale in scales[1:] if (found := other_scale(scale, scales[0]))), None)
 
 
 def _conventions(row: Row, measure: Measure) -> set[str]:

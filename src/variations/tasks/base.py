@@ -158,8 +158,8 @@ class Measure:
     part_of: str = ""
     """Key of the measure of which it is a part, as one task's error is a part of the mean over tasks; tables list parts
     below, one in each line."""
-    per: str = ""
-    """Entry of result.json on which its scale depends, as a loss per sub-word depends on the `vocabulary`."""
+    is_loss: bool = False
+    """Whether it is a loss or a perplexity, whose units and held-out text `Task.loss_scale` names."""
     range: tuple[float, float] | None = None
     """Its least and its largest possible value; None: not known. A result outside it is damaged."""
 

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+def values_of(config: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The values of those keys of two parts, such as `data.form`, that the configuration has."""
+    parts = {key: key.split(".") for key in keys}
+    return {key: config[group][name] for key, (group, name) in parts.items() if name in (config.get(group) or {})}
+
+
 class Task(Configured, Protocol):
     """A kind of experiment: its data, its loss, and its measures. Importing it imports no torch.
 
@@ -144,6 +150,10 @@ class Task(Configured, Protocol):
     """Keys of the usual measures, for messages."""
     curves: Mapping[str, Recorded] = {}
     """Quantities that runs record during training and readers show first, by key: `dev/ppl`, `train/nll`."""
+    tested_keys: Sequence[str] = ()
+    """Keys that decide what the dev and test sets contain: scores of runs with other values are not comparable."""
+    loss_keys: Sequence[str] = ()
+    """Further keys that decide the units of losses, or the examples that are held out for them."""
     untrained_when: str = "is never found untrained"
     """When `untrained` reports a row as not trained: a clause that follows "A row that"."""
 
@@ -230,6 +240,16 @@ class Task(Configured, Protocol):
         """Other differences between two figures for the same data: convention, scale, amount of data."""
         return []
 
+    def loss_scale(
+        self, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """What the losses of a run depend on besides its network, by name: their units and the held-out examples.
+
+        By default the values of `tested_keys` and `loss_keys`. Losses of two runs are compared only if these are equal,
+        apart from names that only one of them has. `inputs` are the SHA-256 of the run's inputs by name.
+        """
+        return values_of(config, (*self.tested_keys, *self.loss_keys))
+
     def references(self, folder: RunFolder, part: str) -> str | None:
         """A digest of a set's references; None if it is not stored."""
         return None
@@ -251,8 +271,8 @@ class Task(Configured, Protocol):
         """The items of each restart of a run with several; None if it has one, or has not stored them."""
         return None
 
-    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
-        """Why a row counts as not trained, by its seeds' measurements and scores on a set; None if it is trained."""
+    def untrained(self, runs: Sequence[TestedRun]) -> str | None:
+        """Why a row counts as not trained, by its seeds' measurements and scores; None if it is trained."""
         return None
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:

@@ -162,7 +162,7 @@ class Evidence:
     def _why_untrained(self, sweep: str, row: Row) -> str | None:
         key = (sweep, row.definition.row)
         if key not in self._untrained:
-            self._untrained[key] = why_untrained(table_task([row]), row, "test")
+            self._untrained[key] = why_untrained(table_task([row]), row)
         return self._untrained[key]
 
     def _unfit(self, sweep: str, row: Row, *, trained: bool = True) -> str | None:

@@ -41,6 +41,8 @@ class Measures(Task):
 
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = (*(f"dev.{name}" for name in SCORES), *LOSSES)
+    tested_keys: Sequence[str] = ("data.kind", "data.seed")  # generated trees
+    loss_keys: Sequence[str] = ("data.form",)
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""
@@ -48,7 +50,9 @@ class Measures(Task):
         if key in LOSSES:
             label, convention = LOSSES[key]
             part = part.partition("_")[0]
-            return Measure(key, label, higher_is_better=False, convention=convention, set=part, range=POSITIVE)
+            return Measure(
+                key, label, higher_is_better=False, convention=convention, set=part, is_loss=True, range=POSITIVE
+            )
         if score not in SCORES:
             return super().measure(key)
         label, convention = SCORES[score]

@@ -70,13 +70,17 @@ class Measures(Task):
 
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = ("dev_nll", "test.error")
+    tested_keys: Sequence[str] = ("data.kind", "data.tasks", "data.seed", "data.toy_questions")
+    loss_keys: Sequence[str] = ("data.questions", "data.joint", "data.valid")  # `joint`: the answers to choose among
 
     def measure(self, key: str) -> Measure:
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
         if key == "dev_nll":
             convention = "nats per held-out question"
-            return Measure(key, "dev loss", higher_is_better=False, convention=convention, set="dev", range=POSITIVE)
+            return Measure(
+                key, "dev loss", higher_is_better=False, convention=convention, set="dev", is_loss=True, range=POSITIVE
+            )
         if part != "test" or score not in SCORES:
             return super().measure(key)
         label, convention = SCORES[score]

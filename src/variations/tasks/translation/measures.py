@@ -11,7 +11,7 @@ from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
-from variations.tasks.task import Task
+from variations.tasks.task import Task, values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,8 +55,8 @@ def measure(key: str) -> Measure:
     digits = 3 if loss else 2  # of a converged model on the built-in corpus, perplexities differ in the third
     label = f"{part} {_LOSS_LABELS[loss]}" if loss else key
     limits = POSITIVE if loss else None
-    per = "vocabulary" if loss in ("ppl", "nll") else ""
-    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits, per=per, range=limits)
+    is_loss = loss in ("ppl", "nll")
+    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits, is_loss=is_loss, range=limits)
 
 
 def score_of(measure: Measure) -> str:
@@ -73,8 +73,8 @@ class PublishedScore(Published):
     languages: tuple[str, str] = ("", "")
     vocabulary: int | None = None
     """Size of the vocabulary, on which a figure per sub-word depends."""
-    test: str | None = None
-    """The test set that a comparison requires (`data.test`)."""
+    stem: str | None = None
+    """The dev or test set that a comparison requires (`data.dev`, `data.test`)."""
 
 
 _COST = "training time × GPUs × their sustained TFLOPS"
@@ -89,34 +89,35 @@ def _kind(
     convention: str,
     measures: tuple[str, ...] = (),
     vocabulary: int | None = None,
-    test: str | None = None,
+    stem: str | None = None,
 ) -> PublishedScore:
     unit = "BLEU" if "bleu" in key else ""
     cost = convention == _COST
-    return PublishedScore(key, label, text, convention, measures, cost, unit, corpus, languages, vocabulary, test)
+    return PublishedScore(key, label, text, convention, measures, cost, unit, corpus, languages, vocabulary, stem)
 
 
 _WMT = ("wmt14", ("en", "de"))
 _MULTI30K = ("multi30k", ("en", "de"))
 _FLICKR = (*_MULTI30K, "Multi30k test_2016_flickr", MULTI30K_BLEU)
-_2016 = "test_2016_flickr"
+_2013, _2014, _2016 = "newstest2013", "newstest2014", "test_2016_flickr"
 _KINDS = {
     kind.key: kind
     for kind in (
-        _kind("dev_bleu", "dev BLEU", *_WMT, "newstest2013", ENDE_BLEU, ("dev.bleu_split", "dev.bleu")),
-        _kind("dev_ppl", "dev PPL", *_WMT, "newstest2013", "per BPE token", ("dev_ppl",), 37_000),
-        _kind("bleu_ende", "EN-DE BLEU", *_WMT, "newstest2014", ENDE_BLEU, ("test.bleu_split", "test.bleu")),
+        _kind("dev_bleu", "dev BLEU", *_WMT, _2013, ENDE_BLEU, ("dev.bleu_split", "dev.bleu"), stem=_2013),
+        _kind("dev_ppl", "dev PPL", *_WMT, _2013, "per BPE token", ("dev_ppl",), 37_000, _2013),
+        _kind("bleu_ende", "EN-DE BLEU", *_WMT, _2014, ENDE_BLEU, ("test.bleu_split", "test.bleu"), stem=_2014),
         _kind(
             "bleu_enfr",
             "EN-FR BLEU",
             "wmt14",
             ("en", "fr"),
-            "newstest2014",
+            _2014,
             "tokenised multi-bleu, case-sensitive",
             ("test.bleu_tok", "test.bleu"),
+            stem=_2014,
         ),
-        _kind("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
-        _kind("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
+        _kind("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), stem=_2016),
+        _kind("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), stem=_2016),
         _kind(
             "bleu_test2017",
             "BLEU 2017",
@@ -147,6 +148,9 @@ class Measures(Task):
         "the last fifth of its steps"
     )
     metrics: Sequence[str] = (*(f"dev.{score}" for score in SCORES), *LOSSES)
+
+    tested_keys: Sequence[str] = ("data.source", "data.target", "data.dev", "data.test", "data.lowercase")
+    loss_keys: Sequence[str] = ("data.train", "data.train_pairs", "data.vocabulary")
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""
@@ -232,10 +236,15 @@ class Measures(Task):
             return f"{where}: no measured figure of this kind"
         if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
             return f"{where}, measured on {self.data_name(config)}: not compared"
-        if kind.test and data.get("test") not in (kind.test, None):
-            return f"{where}, measured on {data['test']}: not compared"
-        if (config.get("trainer") or {}).get("limit_test"):
-            return f"{where}, measured on a part of it (trainer.limit_test): not compared"
+        of_dev = measure(kind.measures[0]).set == "dev"
+        stem = data.get("dev" if of_dev else "test")
+        if kind.stem and stem not in (kind.stem, None):
+            return f"{where}, measured on {stem}: not compared"
+        if data.get("lowercase") and kind.convention != MULTI30K_BLEU:
+            return f"{where}, measured on lower-cased text (data.lowercase): not compared"
+        for limit in ("limit_test", *(["limit_val_batches"] if of_dev else [])):
+            if (config.get("trainer") or {}).get(limit):
+                return f"{where}, measured on a part of it (trainer.{limit}): not compared"
         if kind.vocabulary and data.get("vocabulary") != kind.vocabulary:
             return f"{where} per sub-word of another vocabulary ({kind.vocabulary:,} types): not compared"
         return None
@@ -251,6 +260,19 @@ class Measures(Task):
         if data.get("train_pairs"):
             found.append(f"measured with only {data['train_pairs']:,} training pairs")
         return found
+
+    def loss_scale(
+        self, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """The sub-words, which training text, case and size of the vocabulary decide, and the dev text."""
+        data, model = config.get("data") or {}, inputs.get("subwords.model")
+        names = [f"{data.get('dev')}.{data.get(side)}" for side in ("source", "target")]
+        return {
+            **({"vocabulary": result["vocabulary"]} if "vocabulary" in result else {}),
+            **values_of(config, self.tested_keys),
+            **({"sub-word model": model} if model else values_of(config, self.loss_keys)),
+            **{f"text of {name}": inputs[name] for name in names if name in inputs},
+        }
 
     def references(self, folder: RunFolder, part: str) -> str | None:
         """SHA-256 of the references that a run stored."""

@@ -156,11 +156,11 @@ class Translation(SequenceTask, Measures):
         sets = [data.tokens(name) for name in config.decode.sets]
         return Timing(experiment, place, limit).testing(sets, scoring)
 
-    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
+    def untrained(self, runs: Sequence[TestedRun]) -> str | None:
         """By the fall of the dev loss at the end, and by the BLEU of baselines that need no training."""
         from variations.tasks.translation.trained import why_untrained
 
-        return why_untrained(runs, part)
+        return why_untrained(runs)
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
         """Some run has too few validations."""

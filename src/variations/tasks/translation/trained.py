@@ -136,10 +136,15 @@ def past_its_best(curves: Sequence[Curve]) -> str | None:
     return f"its dev perplexity ended {100 * fmean(rises):.3g} % above its lowest: it was trained past its best step"
 
 
-def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
-    """Why a row counts as not trained, by its seeds' measurements and by their BLEU on the set `part`."""
-    values = [measure(f"{part}.bleu").value(run.result) for run in runs]
-    scores = [value for value in values if value is not None]
+def why_untrained(runs: Sequence[TestedRun]) -> str | None:
+    """Why a row counts as not trained, by its seeds' measurements and by their BLEU on the test set.
+
+    Runs that have not translated the test set are judged by the dev set.
+    """
+    for part in ("test", "dev"):
+        values = [measure(f"{part}.bleu").value(run.result) for run in runs]
+        if scores := [value for value in values if value is not None]:
+            break
     needless = baselines(runs[0].folder.path, runs[0].config, part) if scores else {}
     return untrained([run.curve("dev/nll") for run in runs], scores, needless)
 
