@@ -269,7 +269,7 @@ def test_a_key_with_a_dot_in_the_file_of_a_group_is_no_key_of_another_task(tmp_p
             "and task=translation, and this run has another task. Add task=parsing or task=translation, or leave it "
             "out.",
         ),
-        (["task=question_answering", "size=tiny"], "this run's task has no group 'size': leave size=… out"),
+        (["task=question_answering", "size=tiny"], "there is no group 'size' here: leave size=… out"),
         (
             ["recipe=sukhbaatar2015"],
             "recipe=sukhbaatar2015 cannot be used here: it sets recipe.batch_size, which is a key of "

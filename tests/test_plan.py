@@ -293,6 +293,15 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
 
 
 @pytest.mark.slow
+def test_counting_says_how_many_runs_are_left_and_which_base_row_is_missing() -> None:
+    done = plan("sweep=attention_table3", "rows=[A_h1,A_h16]", "seeds=[1,2,3]", "measure=false")
+    assert done.stdout.count("3 of 3") == 2
+    assert "\nLeft: 6 runs, 5.7e18 FLOPs in all.\n" in done.stdout  # six times 9.5e17
+    told = "base, the base row of A_h1, A_h16, is not among these rows: name it, too, to compare them."
+    assert f"\n{told}\n" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_plan_needs_no_multirun_and_says_only_that() -> None:
     told = "--multirun is for python src/train.py; leave it out here."
     done = plan("--multirun", "sweep=quickstart", "measure=false")

@@ -234,7 +234,7 @@ def composition_fault(error: BaseException) -> str:
         if "@variation." in match[1]:
             text = "The first line of a row's file must be `# @package _global_`"
         else:
-            text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
+            text = f"there is no group '{match[1]}' here: leave {match[1]}=… out"
     elif match := re.search(r"Could not find '(\w+)/([^']+)'$", text):
         valid = options(loader(), match[1])
         return f"{match[1]}={match[2]}: there is no such option.{options_text(match[1], match[2], valid)}"

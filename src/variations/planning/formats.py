@@ -178,7 +178,7 @@ def _cells(line: PlanLine) -> dict[str, str]:
         "memory": size(bytes_) if bytes_ else "",
         "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
         "hours a run": f"{about}{cost.hours():.2g}" if cost else "",
-        "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if price and line.row.launches else "",
+        "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if line.row.launches else "",
         "disk": size(cost.disk) if cost else "",
         "state": ", ".join(words),
     }
@@ -213,10 +213,10 @@ def _tables(lines: Sequence[PlanLine]) -> list[tuple[str, list[PlanLine]]]:
 
 
 def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
-    """The totals of what is left, and the obstacles; empty without a bill."""
-    if bill is None:
-        return []
+    """The totals of what is left, and the obstacles; without a bill, runs and FLOPs of several runs alone."""
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
+    if not runs:
+        return []
     refused = [
         f"{line.row.definition.row}, seed {run.seed} will be refused"
         f"{', and no run of the sweep will start' * run.blocks}: {run.reason}."
@@ -229,6 +229,10 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         all_of_them = "the run is" if runs == 1 else f"all {runs} runs are"
         return refused or [f"Nothing is left to do: {all_of_them} finished."]
     done = f" ({finished} finished)" if finished else ""
+    if bill is None:
+        flops = sum(line.size.flops * len(line.row.left) for line in lines if line.size and not line.row.reuses)
+        said = [*refused, f"Left: {left} runs{done}, {scientific(flops)} FLOPs in all."]
+        return said if runs > 1 else []
     hours = hours_name(line.device for line in lines if line.row.left)
     priced = any(price.cost for price in bill.prices)
     total = (
@@ -281,15 +285,21 @@ def _equal(lines: Sequence[PlanLine]) -> list[str]:
 
 
 def _bases(lines: Sequence[PlanLine]) -> list[str]:
-    """A sentence for each table that has rows which are not compared with its first row."""
+    """Sentences for each table that has rows which are not compared with its first row."""
     said = []
     for _, part in _tables(lines):
         found: dict[str, list[str]] = {}
+        planned = {line.row.definition.row for line in part}
         for line in part:
             base = line.row.definition.base
             if line.row.base is not None and base not in (None, part[0].row.definition.row):
                 found.setdefault(str(base), []).append(line.row.definition.row)
-        each = [f"{base} (of {', '.join(rows)})" for base, rows in found.items()]
+        said += [
+            f"{base}, the base row of {', '.join(rows)}, is not among these rows: name it, too, to compare them."
+            for base, rows in found.items()
+            if base not in planned
+        ]
+        each = [f"{base} (of {', '.join(rows)})" for base, rows in found.items() if base in planned]
         said += [f"Base rows other than {part[0].row.definition.row}: {'; '.join(each)}."] if each else []
     return said
 

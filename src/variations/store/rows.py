@@ -258,8 +258,11 @@ def _stored_seeds(home: Path, rows: Sequence[RowDefinition], *, begun: bool) -> 
 
 
 def _has_seeds(folder: Path) -> bool:
-    """Whether a folder of a sweep is that of a row; others, such as that of figures, have no folders of seeds."""
-    return any(SEED_FOLDER.fullmatch(path.name) for path in folder.iterdir())
+    """Whether a folder of a sweep is that of a row, or may be; others, as that of figures, have no folders of seeds."""
+    try:
+        return any(SEED_FOLDER.fullmatch(path.name) for path in folder.iterdir())
+    except OSError:  # the table says that it cannot be read
+        return True
 
 
 def crossed_name(row: str, point: str) -> str:

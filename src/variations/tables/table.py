@@ -332,7 +332,7 @@ def _agreements(table: Table) -> list[Agreement]:
                 if key in line.published_delta and measure in line.delta
             ]
             names, theirs, ours = zip(*pairs, strict=True) if pairs else ((), (), ())
-            if names:
+            if len(names) > 1:
                 found.append(Agreement(key, measure, spearman(theirs, ours), names))
     return found
 
