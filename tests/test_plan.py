@@ -339,6 +339,13 @@ def test_a_row_whose_data_are_missing_is_named_and_not_counted(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_a_row_whose_source_is_not_launched_trains_itself(tmp_path: Path) -> None:
+    lines = ("sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]")
+    assert rows(*lines, "rows=[learned,random]")["random"]["state"] == "tests the checkpoint of learned"
+    assert rows(*lines, "rows=[random]")["random"]["state"] == "to train"
+
+
+@pytest.mark.slow
 def test_parsing_is_counted_without_its_trees() -> None:
     (row,) = rows("variation=attention_table4/transformer_wsj", "recipe=parsing_small", "data.root=/no/such").values()
     assert (row["state"], row["vocabulary"], row["reproduced"]) == ("to train", 16_000, None)

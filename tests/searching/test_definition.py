@@ -124,6 +124,11 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["seeds=[]"], "at least one seed"),
         (["data.lowercase=true,false"], "data.lowercase: dev.bleu depends on it, so trials could not be"),
         (["sweep.search.metrics=[dev_ppl]", "data.vocabulary=400,900"], "data.vocabulary: dev_ppl depends on it"),
+        (["trainer.limit_test=5,9"], "trainer.limit_test: dev.bleu depends on it"),
+        (
+            ["sweep.search.metrics=[dev_ppl]", "trainer.limit_val_batches=1", "recipe.batch_tokens=512,1024"],
+            "recipe.batch_tokens: dev_ppl depends on it",
+        ),
         (["model.h=2,3"], "model.h=3 does not divide model.d_model=128"),
     ],
 )

@@ -408,6 +408,7 @@ def test_rank_correlation_equals_textbook_values() -> None:
     # Ties: Pearson's correlation of (1, 2.5, 2.5, 4) and (1, 2, 3, 4).
     assert spearman([1, 2, 2, 4], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
     assert spearman([1, 1, 1], [1, 2, 3]) is None
+    assert spearman([25.5 - 25.8, 24.7 - 25.0], [1, 2]) is None  # both −0.3, apart from the last bits
     assert spearman([1], [1]) is None
     with pytest.raises(ValueError, match="2 values cannot be correlated with 1"):
         spearman([1, 2], [1])

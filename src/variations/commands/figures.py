@@ -12,8 +12,10 @@ from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.system.errors import UserError
-from variations.tasks.base import Asked
+from variations.tasks.base import Asked, Measure
 
+LOSS = Measure("dev_nll", "dev loss", higher_is_better=False, set="dev", is_loss=True)
+"""Any task's dev loss."""
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 SELECTING = {
     "line": ("attention", "drawings"),
@@ -121,7 +123,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     from variations.tables.alike import other_overrides, other_validations
     from variations.tables.collect import collect, table_task
     from variations.tables.line import NOT_TRAINED
-    from variations.tables.table import caveats, incomparable, other_units, why_untrained
+    from variations.tables.table import caveats, incomparable, other_loss, why_untrained
 
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
@@ -133,7 +135,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         uncompared = other_losses = unlike = None
         if other is not None and row.config and other.config:
             uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
-            if found := other_units(task, row, other):
+            if found := other_loss(task, LOSS, row, other):
                 other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
             unlike = other_overrides(row, other)
         why = why_untrained(task, row)

@@ -23,7 +23,7 @@ from variations.tables.resampling import Items, UndefinedError
 from variations.tables.significance import paired_bootstrap
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.intact import contradiction, stored_items
-from variations.tasks.task import Task
+from variations.tasks.task import Task, loss_scale
 
 MOST = 20
 """Number of sentences shown."""
@@ -157,9 +157,9 @@ class _Pairs:
         return None
 
     def _other_loss(self, at: int, measure: Measure) -> str | None:
-        if not measure.is_loss:
-            return None
-        scales = [self.task.loss_scale(self.runs[k].config, self.runs[k].result, self.inputs[k]) for k in (0, at)]
+        scales = [
+            loss_scale(self.task, measure, self.runs[k].config, self.runs[k].result, self.inputs[k]) for k in (0, at)
+        ]
         found = other_scale(*scales)
         return f"{measure.label} depends on {found}, which differs" if found else None
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,9 +17,10 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import refuse_damaged
-from variations.store.ledger import RunFolder, workplace
+from variations.store.ledger import RunFolder, latest, workplace
 from variations.store.naming import run_folder
 from variations.store.own_code import refuse_to_continue
+from variations.store.reuse import hindrances
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import Job, make_job
@@ -103,6 +105,9 @@ class Planned:
     at_once: int = 1
     """Number of runs that share the machine; 1 for `sweep.at_once=auto` until it is measured."""
 
+    trains_itself: bool = False
+    """Whether it trains, although it names a row to test: that one is not launched or finished, or not alike."""
+
     @property
     def name(self) -> str:
         """`table/row`, or only the row's name."""
@@ -111,7 +116,9 @@ class Planned:
     @property
     def reuses(self) -> str | None:
         """The row whose checkpoint it tests, without training."""
-        return self.config.variation.reuse if self.config is not None and self.config.sweep.reuse else None
+        if self.config is None or not self.config.sweep.reuse or self.trains_itself:
+            return None
+        return self.config.variation.reuse
 
     @property
     def left(self) -> list[Launch]:
@@ -161,7 +168,7 @@ def plan_rows(overrides: Sequence[str]) -> list[Planned]:
                 ]
             )
         _warn_of_other_inputs([make_job(config.name or "run", overrides, config, config.seed)])
-        return [replace(_planned(config, {}, overrides), launches=(launch(config),))]
+        return [replace(_planned(config, {}, overrides), launches=(launch(config),), trains_itself=True)]
     return _papers()
 
 
@@ -216,9 +223,22 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
         for name in [name for name in jobs if name == row or (swept and name.startswith(crossed_name(row, "")))]:
             planned = _planned(jobs[name].config, configs, jobs[name].overrides)
             launches = tuple(launch(job.config) for job in every if job.row == name)
-            found.append(replace(planned, launches=launches, at_once=at_once))
+            alone = any(_without_source(job, jobs) for job in every if job.row == name)
+            found.append(replace(planned, launches=launches, at_once=at_once, trains_itself=alone))
     _warn_of_other_inputs(every)
     return _compared_with_the_first(found) if swept else found
+
+
+def _without_source(job: Job, jobs: Mapping[str, Job]) -> bool:
+    """Whether the row whose network a job tests is neither launched nor finished, or is trained otherwise."""
+    reused = job.config.variation.reuse
+    if reused is None:
+        return False
+    if reused in jobs:
+        source_config = to_dict(jobs[reused].config) | {"seed": job.seed}
+        return bool(hindrances(to_dict(job.config), source_config))
+    source = latest(Path(job.folder).parents[1] / reused / f"seed{job.seed}")
+    return source is None or not source.finished() or bool(hindrances(to_dict(job.config), source.config()))
 
 
 def _warn_of_other_inputs(jobs: Iterable[Job]) -> None:

@@ -29,6 +29,7 @@ from variations.store.identity import covered, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError
+from variations.tasks.task import validated_on
 
 PLUGIN = "hydra/sweeper=optuna"
 TRIAL = "trial"
@@ -198,7 +199,7 @@ def _composed(
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
-    problems += _incomparable_faults(objectives, dimensions, named(base.task))
+    problems += _incomparable_faults(objectives, dimensions, named(base.task), to_dict(base))
     problems += _trial_faults(overrides, node, dimensions)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
@@ -215,14 +216,17 @@ def _composed(
     )
 
 
-def _incomparable_faults(objectives: Sequence[Objective], dimensions: Sequence[Dimension], task: Any) -> list[str]:
+def _incomparable_faults(
+    objectives: Sequence[Objective], dimensions: Sequence[Dimension], task: Any, base: Mapping[str, Any]
+) -> list[str]:
     """Searched keys whose values change what a metric is measured on, so that no trial is better than another."""
     found = []
     for dimension in dimensions:
         of_options = (keys_of_option(dimension.key, option) for option in options(loader(), dimension.key))
         set_here = {dimension.key, *chain.from_iterable(of_options)}
         for objective in objectives:
-            fixed = (*task.tested_keys, *(task.loss_keys if objective.measure.is_loss else ()))
+            fixed = [*task.tested_keys, "trainer.limit_test", *(task.loss_keys if objective.measure.is_loss else ())]
+            fixed += validated_on(base) if objective.key.startswith("dev_") else []
             if objective.key not in COSTS and (changed := [key for key in fixed if key in set_here]):
                 which = "it" if changed == [dimension.key] else f"{', '.join(changed)}, which it sets"
                 found.append(

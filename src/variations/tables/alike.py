@@ -9,6 +9,7 @@ from variations.store.atomic import as_typed
 from variations.store.identity import changed_keys, covered, flatten, is_incidental
 from variations.store.row_files import keys_of_option
 from variations.tables.collect import Row, SeedRun
+from variations.tasks.task import validated_on
 
 LISTED = 3
 """Names of inputs above which a note only counts the others."""
@@ -53,9 +54,9 @@ def other_inputs(row: Row, base: Row) -> str | None:
 
 
 def other_scale(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
-    """On what the losses of two runs depend, by `Task.loss_scale`, that differs between them; None if nothing does."""
+    """On what the losses of two runs depend, by `loss_scale`, that differs between them; None if nothing does."""
     other = (name for name in ours if name in theirs and ours[name] != theirs[name])
-    return next((name if name.startswith("data.") else f"the {name}" for name in other), None)
+    return next((f"the {name}" if " " in name or "." not in name else name for name in other), None)
 
 
 def listed(names: list[str]) -> str:
@@ -94,16 +95,6 @@ def _keys(line: str) -> list[str]:
     """The keys that an override sets: its own, or those in the file of the option that it chooses."""
     group, _, option = line.partition("=")
     return [*typed_keys([line]), *(keys_of_option(group, option) if "." not in group else ())]
-
-
-def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys, with values, that decide which part of the dev set the dev loss covers."""
-    flat = flatten({group: config.get(group) or {} for group in ("trainer", "recipe", "data")})
-    keys = ["trainer.limit_val_batches"]
-    if flat.get(keys[0]) is not None:  # then the size of batches matters, which devices share
-        keys += [f"trainer.{key}" for key in ("tokens_per_batch", "devices", "nodes")]
-        keys += ["recipe.batch_tokens", "data.max_length"]
-    return {key: flat.get(key) for key in keys}
 
 
 def other_validations(row: Row, base: Row) -> str | None:

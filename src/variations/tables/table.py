@@ -23,7 +23,6 @@ from variations.tables.alike import (
     other_overrides,
     other_scale,
     unversioned,
-    validated_on,
 )
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
@@ -32,7 +31,7 @@ from variations.tables.departures import departures
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
 from variations.tasks.base import Measure, Published
-from variations.tasks.task import Task
+from variations.tasks.task import Task, loss_scale
 
 
 def build(
@@ -220,14 +219,8 @@ def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | Non
 
 def other_loss(task: Task, measure: Measure, row: Row, base: Row) -> str | None:
     """On what a loss depends that differs between two rows, or their seeds; None if nothing does, or for a score."""
-    if measure.key.startswith("dev_") and validated_on(row.config) != validated_on(base.config):
-        return "the number or size of dev batches (trainer.limit_val_batches)"
-    return other_units(task, row, base) if measure.is_loss else None
-
-
-def other_units(task: Task, row: Row, base: Row) -> str | None:
-    """On what the losses of two rows, or of their seeds, depend that differs; None if nothing does."""
-    scales = [task.loss_scale(run.config, run.result, run.inputs) for run in (*base.finished, *row.finished)]
+    runs = (*base.finished, *row.finished)
+    scales = [loss_scale(task, measure, run.config, run.result, run.inputs) for run in runs]
     return next((found for scale in scales[1:] if (found := other_scale(scale, scales[0]))), None)
 
 

@@ -37,6 +37,30 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+def loss_scale(
+    task: "Task", measure: Measure, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a run's loss depends on besides its network, by name; empty for a score. See `Task.loss_scale`."""
+    of_dev = validated_on(config) if measure.key.startswith("dev_") else {}
+    return {**of_dev, **(task.loss_scale(config, result, inputs) if measure.is_loss else {})}
+
+
+def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, with values, that decide which part of the dev set the dev loss covers."""
+    limit = "trainer.limit_val_batches"
+    found = {limit: (config.get("trainer") or {}).get("limit_val_batches")}
+    if found[limit] is not None:  # then the size of batches matters, which devices share
+        keys = (
+            "trainer.tokens_per_batch",
+            "trainer.devices",
+            "trainer.nodes",
+            "recipe.batch_tokens",
+            "data.max_length",
+        )
+        found |= values_of(config, keys)
+    return found
+
+
 def values_of(config: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """The values of those keys of two parts, such as `data.form`, that the configuration has."""
     parts = {key: key.split(".") for key in keys}

@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,20 @@ def test_the_saving_is_where_the_base_rows_last_loss_is_first_reached(
 
 
 @pytest.mark.slow
+def test_losses_in_other_units_save_nothing_and_have_no_order(
+    put: Put, outcome: Callable[..., Outcome], configuration: Any, store: Path
+) -> None:
+    put("transformer", 0.1, metrics=curve(1.0))
+    put("weighted", 0.1, metrics=curve(0.5), vocabulary=500)
+    put("softmax", 0.1, metrics=curve(0.5), config=configuration(trainer__limit_val_batches=2))
+    put("transformer", 0.1, metrics=curve(1.0), vocabulary=400)
+    for row, cause in (("weighted", "the vocabulary"), ("softmax", "trainer.limit_val_batches")):
+        found = outcome(row=row, base="transformer", expect="sooner", margin=0.15)
+        told = f"its dev loss depends on {cause}, which its base row does not share: not compared"
+        assert (found.bearing, found.finding, found.note) == ("open", None, told)
+
+
+@pytest.mark.slow
 def test_a_row_that_never_gets_there_saves_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("transformer", 0.1, metrics=curve(1.0))
     put("weighted", 0.1, metrics=[{"step": step, "dev/nll": 1.0} for step in (380, 480)])
@@ -195,10 +210,21 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     assert found.finding is not None
     assert found.finding.effect == pytest.approx(1.0)  # `losses` has the published order of these rows
     assert (found.bearing, found.note) == ("supports", "5 rows")
+    of_scores = replace(test, published="dev_bleu")  # of BLEU, the higher is better
+    found = Evidence(store).outcome(of_scores, TOY)
+    assert found is not None and found.finding is not None
+    assert found.finding.effect > 0.5
+    put("base", 0.1, sweep=sweep, loss={"dev_nll": losses["base"]}, vocabulary=78)
+    put("B_dk16", 0.1, sweep=sweep, loss={"dev_nll": losses["B_dk16"]}, vocabulary=78)
+    put("A_h1", 0.1, sweep=sweep, loss={"dev_nll": losses["A_h1"]}, vocabulary=77)
+    found = Evidence(store).outcome(test, TOY)
+    assert found is not None
+    assert found.note == "4 rows; not trained, not judged, or not compared: A_h1"
+    put("A_h1", 0.1, sweep=sweep, loss={"dev_nll": losses["A_h1"]})
     put("C_N2", 0.1, sweep=sweep, loss={"dev_nll": 0.1}, stopped="callback")
     found = Evidence(store).outcome(test, TOY)
     assert found is not None
-    assert found.note == "4 rows; not trained, or not judged: C_N2"
+    assert found.note == "4 rows; not trained, not judged, or not compared: C_N2"
 
 
 @pytest.mark.slow

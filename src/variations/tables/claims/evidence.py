@@ -25,10 +25,12 @@ from variations.tables.claims.rule import (
     t_interval,
     verdict,
 )
-from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
+from variations.tables.collect import Row, SeedRun, collect, device_hours, paired, table_task
 from variations.tables.correlation import spearman
 from variations.tables.line import FEW
 from variations.tables.table import caveats, incomparable, why_untrained
+from variations.tasks.base import Measure
+from variations.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,10 @@ class Judged:
     claim: Claim
     verdict: Verdict
     outcomes: tuple[Outcome, ...]
+
+
+CURVE = "dev_nll"
+"""The measure of whose curve `sooner` is judged."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,9 @@ class Evidence:
         if why := other_inputs(row, base) or other_overrides(row, base):
             return Outcome(test, scale, "open", None, why)
         if test.expect == "sooner":
-            return _sooner(test, scale, row, base)
+            task = table_task([row])
+            why = incomparable(task, row, base, task.measure(CURVE)) if CURVE in task.metrics else None
+            return Outcome(test, scale, "open", None, why) if why else _sooner(test, scale, row, base)
         found = self._difference(test, row, base)
         if isinstance(found, str):
             return Outcome(test, scale, "open", None, found)
@@ -203,23 +211,31 @@ class Evidence:
             base = rows.get(base_definition.row) if base_definition else None
             if base is None or not row.finished or not base.finished:
                 continue
-            if self._unfit(name, row) or self._unfit(name, base):
+            task = table_task([row])
+            measure = task.measure(test.measure)
+            if self._unfit(name, row) or self._unfit(name, base) or incomparable(task, row, base, measure):
                 left_out.append(row.definition.row)
                 continue
             printed = [side.definition.published.get(test.published) for side in (row, base)]
-            measured = [list(side.values(table_task([row]).measure(test.measure)).values()) for side in (row, base)]
-            if None in printed or not all(measured):
+            difference = paired(row.values(measure), base.values(measure))
+            if None in printed or difference is None:
                 continue
             theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
-            ours.append(fmean(measured[0]) - fmean(measured[1]))
-            counts.append(min(len(side) for side in measured))
-        note = f"not trained, or not judged: {', '.join(left_out)}" if left_out else None
+            ours.append(difference.mean if _same_direction(task, test.published, measure) else -difference.mean)
+            counts.append(difference.n)
+        note = f"not trained, not judged, or not compared: {', '.join(left_out)}" if left_out else None
         rho = spearman(theirs, ours) if len(ours) >= FEW else None
         if rho is None:
             return Outcome(test, scale, "open", None, note) if note else None
         found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
         words = f"{len(ours)} rows" + (f"; {note}" if note else "")
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found, words)
+
+
+def _same_direction(task: Task, published: str, measure: Measure) -> bool:
+    """Whether a published figure and a measure are better in the same direction."""
+    ways = [task.measure(name).higher_is_better for name in task.published(published).measures[:1]]
+    return not ways or ways[0] == measure.higher_is_better
 
 
 def _levels(test: Contrast, row: Row, base: Row) -> tuple[float, float]:

@@ -69,7 +69,8 @@ class TranslateConfig:
     accelerator: str = choice("auto", "auto", "cpu", "gpu")
     """`auto`: a GPU if there is one."""
     decoder: str = choice("torch", "torch", "ctranslate2")
-    """`ctranslate2`: beam search by CTranslate2 on the CPU, for the plain Transformer."""
+    """`ctranslate2`: beam search by CTranslate2 on the CPU, for the plain Transformer. It ends and ranks hypotheses by
+    other rules, so some translations differ from those of the run's test."""
     attention: bool = False
     """Write the cross-attention of each translation to its JSON document (format=json), and drawings to out=DIR."""
     attention_layer: int | None = number(None, ge=1)
