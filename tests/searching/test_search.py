@@ -81,6 +81,17 @@ def test_two_searches_at_once_share_the_total(defined: Make, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_runs_of_a_trial_with_the_values_of_a_finished_one_may_be_copied(defined: Make, tmp_path: Path) -> None:
+    definition = defined(sweep__search__sampler="random", sweep__search__trials=4, model__dropout="0.1,0.2", **SHORT)
+    search = Search(definition, QuickPool(1))
+    search.run()
+    params = [trial.params for trial in search.study.trials()]
+    shared = [RunFolder(tmp_path / f"probe/trial{n}/seed1").config()["sweep"]["shares"] for n in range(4)]
+    assert shared == [["probe"] if params[n] in params[:n] else [] for n in range(4)]
+    assert ["probe"] in shared  # four trials of two values
+
+
+@pytest.mark.slow
 def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     defined: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:

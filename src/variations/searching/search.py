@@ -108,6 +108,9 @@ class Search:
         """Start the runs of a trial; an invalid combination of values is a failed trial."""
         try:
             configs = self.definition.configs(number, values)
+            if self.study.repeats(number):  # then its runs are copied
+                for config in configs:
+                    config.sweep.shares = [*config.sweep.shares, self.definition.name]
             overrides = tuple(self.definition.trial_overrides(values))
             jobs = [Job(config.name or "", config.seed, overrides, config, run_folder(config)) for config in configs]
             outcomes = [Outcome.of(job) for job in jobs]

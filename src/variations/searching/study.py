@@ -268,6 +268,11 @@ class Study:
                 warnings.simplefilter("ignore")
                 self.optuna.tell(number, list(values) if values is not None else None, state=final)
 
+    def repeats(self, number: int) -> bool:
+        """Whether a finished trial has the values of this one."""
+        trials = self.trials()
+        return any(other.params == trials[number].params for other in trials if other.state.name == "COMPLETE")
+
     def running(self) -> dict[int, str | None]:
         """Open trials, each with the search process that owns it."""
         return {trial.number: trial.user_attrs.get(OWNER) for trial in self.trials() if trial.state.name == "RUNNING"}
