@@ -70,8 +70,14 @@ def files(folder: RunFolder) -> dict[str, bytes]:
 
 
 def test_a_run_that_another_sweep_has_finished_is_copied(
-    row: Row, source: RunFolder, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+    row: Row,
+    source: RunFolder,
+    control: Any,
+    pool: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(copies, "fingerprint_of", lambda config: f"of {config['variation']['row']}")
     before, outcome = files(source), row("mine", "b")
     control([outcome]).step()
     assert (pool.submitted, outcome.state) == ([], "finished")
@@ -83,7 +89,7 @@ def test_a_run_that_another_sweep_has_finished_is_copied(
     for name in ("metrics.jsonl", "hypotheses/test.hyp", "checkpoints/step1.ckpt", "inputs.json"):
         assert copied[name] == before[name]
     assert "log.txt" not in copied
-    result = {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
+    result = {"copied": "other/a/seed1", "row_file": "of b", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
     assert outcome.folder.result() == sealed(result, outcome.folder.config(), copied["metrics.jsonl"])
     assert outcome.folder.config()["variation"]["row"] == "b"
     assert outcome.folder.finished()

@@ -79,6 +79,19 @@ def fingerprint(row: str, table: str, config: Mapping[str, Any]) -> str | None:
     return hashlib.sha256(json_text([kept, _choices(row, table)], indent=None).encode()).hexdigest()
 
 
+def fingerprint_of(config: Mapping[str, Any]) -> str | None:
+    """The `fingerprint` of the file of a run's row; None without one.
+
+    Also None if it is in the folder of `--config-dir`, which the processes of a sweep's rows do not know.
+    """
+    variation = config.get("variation") or {}
+    table, row = variation.get("table"), variation.get("row")
+    try:
+        return fingerprint(row.partition(",")[0], table, config) if table and row else None
+    except UserError:  # it was damaged since
+        return None
+
+
 def _choices(row: str, table: str) -> list[Any]:
     """The defaults lists of a row's file and of those that it inherits."""
     file = row_file(row, table)

@@ -13,8 +13,7 @@ from variations.store import conflicts
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
-from variations.store.row_files import fingerprint
-from variations.system.errors import UserError
+from variations.store.row_files import fingerprint_of
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained
 from variations.training.tracking.final import Final
@@ -39,7 +38,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
-        "row_file": _row_file(config),
+        "row_file": fingerprint_of(to_dict(config)),
     } | _costs(config, trained, None if source is folder else source.result())
     performance = (folder.environment() or {}).get("performance") or {}
     if others := performance.get("threads_before"):
@@ -52,18 +51,6 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))
     return result
-
-
-def _row_file(config: RunConfig) -> str | None:
-    """The SHA-256 of what the row's file says; None without one.
-
-    Also None if it is in the folder of `--config-dir`, which the processes of a sweep's rows do not know.
-    """
-    table, row = config.variation.table, config.variation.row
-    try:
-        return fingerprint(row.partition(",")[0], table, to_dict(config)) if table and row else None
-    except UserError:  # it was damaged since
-        return None
 
 
 def _hardware(config: RunConfig, trained: Trained) -> dict[str, Any]:
