@@ -22,7 +22,7 @@ from variations.tables.resampling import (
     UndefinedError,
     check,
     finite,
-    resamples,
+    resampled_sums,
     swapped,
 )
 from variations.tasks.base import Restarts
@@ -230,9 +230,9 @@ def across_restarts(
     reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
     items = check(*reported)
     difference = float(aggregate(reported[0].sum(0)) - aggregate(reported[1].sum(0)))
-    draws = np.concatenate(
-        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in resamples(items, n, seed)]
-    )
+    k = reported[0].shape[1]
+    sums = resampled_sums(np.concatenate(reported, axis=1), n, seed)
+    draws = np.concatenate([aggregate(both[:, :k]) - aggregate(both[:, k:]) for both in sums])
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]
     known = float(finite(draws).var())
