@@ -5,7 +5,9 @@ import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +88,23 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("label", ["[base]", "* one"])
+def test_a_label_is_no_argument_of_the_latex_command_before_it(
+    make_run: Any, conf: Path, store: Path, label: str
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store)
+    table.lines[0].row.definition = replace(table.lines[0].row.definition, label=label, group=None)
+    lines = render(table, "latex").splitlines()
+    assert any(line.startswith("{}" + label) for line in lines)
+    assert not any(line.lstrip().startswith(("[", "*")) for line in lines)
+
+
+def test_a_caption_in_brackets_is_printed_as_it_is(full: Table) -> None:
+    for caption in ("Results [test] of one", "see [/1]"):
+        assert caption in render(full, "terminal", Look(caption=caption))
+
+
 def test_latex_without_columns_leaves_out_costs(full: Table) -> None:
     head = next(line for line in render(full, "latex").splitlines() if line.endswith("\\\\"))
     assert "test BLEU" in head and "$\\Delta$ base" in head

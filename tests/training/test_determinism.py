@@ -8,6 +8,9 @@ import torch
 from variations.commands import run
 from variations.store import naming
 from variations.store.ledger import RunFolder
+from variations.tasks.sequences.experiment import SequenceExperiment
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
 
 CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
 
@@ -75,3 +78,23 @@ def test_loader_processes_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
     assert drawn[0] == drawn[2]
     assert all(a != b for a, b in zip(drawn[0][:2], drawn[1][:2], strict=True))
+
+
+def test_counting_a_batch_changes_no_random_numbers_of_its_update(
+    small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A continued run counts its first batch anew, for which the experiment may run the network."""
+    losses = []
+    for name in ("counted", "anew"):
+        folder = made(small("trainer.max_steps=3", "model.dropout=0.3"), name)
+        fit(small("trainer.max_steps=3", "model.dropout=0.3"), folder, Interrupt())
+        losses.append([line["train/loss"] for line in folder.measurements.read() if "train/loss" in line])
+        count = SequenceExperiment.count
+
+        def drawing(self: SequenceExperiment, batch: Any, count: Any = count) -> list[int]:
+            torch.rand(1)
+            found: list[int] = count(self, batch)
+            return found
+
+        monkeypatch.setattr(SequenceExperiment, "count", drawing)
+    assert losses[0] == losses[1]

@@ -92,6 +92,10 @@ def _latex(grid: Grid, label: str) -> str:
         text = item.title if isinstance(item, Column) else item.text
         return latex_escape(text) + (_exponent(",".join(item.marks)) if item.marks else "")
 
+    def line(items: Sequence[Cell | Column]) -> str:
+        text = " & ".join(map(cell, items)) + " \\\\"
+        return f"{{}}{text}" if text.lstrip().startswith(("[", "*")) else text  # else it belongs to the command above
+
     lines = [
         "% needs \\usepackage{booktabs}" + ("\\usepackage{graphicx}" if wide else ""),
         f"\\begin{{{environment}}}",
@@ -102,13 +106,13 @@ def _latex(grid: Grid, label: str) -> str:
         *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
         f"\\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in grid.columns)}}}",
         "\\toprule",
-        " & ".join(cell(column) for column in grid.columns) + " \\\\",
+        line(grid.columns),
         "\\midrule",
     ]
     for index, row in enumerate(grid.rows):
         if index and grid.groups[index] != grid.groups[index - 1]:
             lines.append("\\midrule")
-        lines.append(" & ".join(cell(item) for item in row) + " \\\\")
+        lines.append(line(row))
     lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), ""]
     notes = [*drawn.footnotes(grid, lambda mark: f"\0{mark}\0"), *(f"Without a result: {gap}" for gap in grid.gaps)]
     lines += [f"\\par\\footnotesize {_latex_note(note)}" for note in notes]

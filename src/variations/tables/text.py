@@ -175,7 +175,9 @@ def _drawn(grid: Grid, shown: list[int], widths: Mapping[int, int]) -> Any:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = RichTable(
+        title=Text(grid.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for i in shown:
         column = grid.columns[i]
         title = Text(_superscripts(column.title, column.marks))

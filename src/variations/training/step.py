@@ -53,8 +53,9 @@ class Step(pl.LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Add a batch's gradient to the update's; after its last batch, apply the update."""
         seed = self.seed(*self.place_of_batch())
+        counts = self.experiment.count(batch)  # first: it may run the network, and so use random numbers
         torch.manual_seed(seed)
-        self.update.begin(batch, seed, self.experiment.count(batch))
+        self.update.begin(batch, seed, counts)
         done = batch_idx + 1  # `trainer.is_last_batch` counts from the start of a continued run
         last = done % self.accumulate == 0 or done >= self.trainer.num_training_batches
         with nullcontext() if last else self._gradients_of_this_rank():
