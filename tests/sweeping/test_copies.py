@@ -148,6 +148,18 @@ def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row,
     assert copies.same_run(config) is not None
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints/step1.ckpt", "subwords.model"])
+def test_the_sweep_says_why_it_trains_what_is_damaged_elsewhere(
+    row: Row, source: RunFolder, control: Any, pool: Any, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (source.path / name).write_text("garbage\n", encoding="utf-8")
+    control([row("mine", "b")]).step()
+    told = capsys.readouterr().err
+    assert "other/a/seed1, the same run, is not copied, because it is damaged: " in told
+    assert Path(name).name in told
+    assert pool.submitted == ["b-seed1"]
+
+
 def test_a_run_of_other_inputs_is_not_copied(row: Row, source: RunFolder, control: Any, pool: Any) -> None:
     write_json(source.path / "inputs.json", {"train.en": "the hash of another text"})
     control([row("mine", "b")]).step()

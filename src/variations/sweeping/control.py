@@ -126,7 +126,7 @@ class Control:
             outcome.by_other = True
             self._end(outcome, state)
             return
-        if copied := self.sources.copy(outcome):
+        if copied := self.sources.copy(outcome, self.show.say):
             self._give_back(outcome)
             self._end(outcome, "finished", f"copied from {copied}, which is the same run")
             return

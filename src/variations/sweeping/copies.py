@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ _OWN = ("config*.yaml", "status.json", "result.json", "lease-*.json", "log.txt",
 """Files of the source that are not copied as they are, or not at all."""
 
 
-def same_run(config: RunConfig) -> RunFolder | None:
+def same_run(config: RunConfig, say: Callable[[str], object] = str) -> RunFolder | None:
     """Return the finished run of a sweep in `sweep.shares` that can be copied instead of training `config`, or None.
 
     It has the same configuration, seed and inputs. A run that has trained no network, whose configuration was changed
-    in mid-training, whose inputs are not known (as those of a record), or that is damaged does not count.
+    in mid-training, whose inputs are not known (as those of a record), or that is damaged does not count; `say` is
+    told of damaged ones.
     """
     if not config.sweep.shares or config.force or config.variation.reuse:
         return None
@@ -39,30 +40,38 @@ def same_run(config: RunConfig) -> RunFolder | None:
         for home in sorted((store / sweep).glob(f"*/seed{config.seed}")):
             folder = latest(home)
             try:
-                if folder is not None and _usable(folder, values) and not changed_inputs(config, folder):
-                    return folder
-            except (OSError, UserError):  # damaged; it cannot be used
+                if folder is None or not _alike(folder, values) or changed_inputs(config, folder):
+                    continue
+            except (OSError, UserError):  # nobody knows whether it is the same run
                 continue
+            if (fault := _fault(folder)) is None:
+                return folder
+            say(f"{name_of(folder)}, the same run, is not copied, because it is damaged: {fault}.")
     return None
 
 
-def _usable(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+def _alike(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+    """Whether a run is finished, has trained the network of `config` as a whole, and its inputs are known."""
     stored = folder.config()
     if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
         return False
-    result = folder.result() or {}
-    if result.get("reused") or result_fault(result, stored.get("task")) or exchanged(stored, result):
-        return False
-    if damage(TestedRun(folder, stored, result)):
-        return False
-    inputs = remembered(folder)
-    own = ((folder.path / name, sha256) for name, sha256 in inputs.items())
-    checkpoints = (path.with_suffix("") for path in folder.checkpoints.glob("*.sha256"))
-    return (
-        bool(inputs)
-        and all(file_sha256(path) == sha256 for path, sha256 in own if path.is_file())
-        and all(map(is_sound, checkpoints))
-    )
+    return not (folder.result() or {}).get("reused") and bool(remembered(folder))
+
+
+def _fault(folder: RunFolder) -> str | None:
+    """What is damaged in a finished run; None if it is whole."""
+    try:
+        stored, result = folder.config(), folder.result() or {}
+        found = result_fault(result, stored.get("task")) or exchanged(stored, result)
+        if found := found or damage(TestedRun(folder, stored, result)):
+            return found
+        own = ((folder.path / name, sha256) for name, sha256 in remembered(folder).items())
+        changed = [path.name for path, sha256 in own if path.is_file() and file_sha256(path) != sha256]
+        checkpoints = (path.with_suffix("") for path in folder.checkpoints.glob("*.sha256"))
+        changed += [path.name for path in checkpoints if not is_sound(path)]
+    except (OSError, UserError) as error:
+        return str(error).rstrip(".")
+    return f"{', '.join(changed)} changed" if changed else None
 
 
 def name_of(folder: RunFolder) -> str:

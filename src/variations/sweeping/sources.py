@@ -1,7 +1,7 @@
 """Runs that need not be trained: rows that test another row's weights, and runs that another sweep has finished."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,10 @@ class Sources:
             config["variation"]["source"] = os.path.relpath(source.path.resolve(), outcome.folder.path.resolve())
         return config
 
-    def copy(self, outcome: Outcome) -> str | None:
+    def copy(self, outcome: Outcome, say: Callable[[str], object]) -> str | None:
         """Copy the same run from a sweep that `sweep.shares` names, if it is finished there.
+
+        `say` is told why a damaged one is not copied.
 
         Returns:
             Its name; None if there is no such run, or this one has begun by itself.
@@ -46,7 +48,7 @@ class Sources:
             OSError: As above.
         """
         begun = Path(outcome.folder.path, "status.json").exists()
-        found = None if begun else copies.same_run(outcome.job.config)
+        found = None if begun else copies.same_run(outcome.job.config, say)
         if found is None:
             return None
         copies.copy(found, outcome.folder.create(to_dict(outcome.job.config)))
