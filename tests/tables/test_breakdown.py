@@ -10,7 +10,7 @@ from variations.store.atomic import write_json, write_yaml
 from variations.store.rows import define
 from variations.tables.breakdown import break_down
 from variations.tables.chance import SignificanceConfig
-from variations.tables.formats import render, terminal
+from variations.tables.formats import Look, render, terminal
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
 from variations.tables.text import Grid
@@ -66,7 +66,8 @@ def test_what_was_recalled_bears_a_mark_in_the_heading(table: Table) -> None:
     titles = {c.key: c.marks for grid in grids for c in grid.columns}
     assert titles["pe.published"] == ()
     assert titles["lstm.published"] == titles["memnn_weak.published"] == ("a",)
-    assert grids[-1].notes == [("a", "quoted from memory, not checked against the publication")]
+    of_lstm = next(grid for grid in grids if any(c.key == "lstm.published" for c in grid.columns))
+    assert of_lstm.notes == [("a", "quoted from memory, not checked against the publication")]
 
 
 @pytest.mark.parametrize("format_", ["markdown", "latex"])
@@ -81,3 +82,14 @@ def test_the_terminal_shows_them_within_its_width(table: Table) -> None:
     assert text.count("19 path finding") == 3
     below = text[text.index("papers: mean error %, part by part (1 of 3)") :]
     assert max(map(len, below.split("\n"))) <= 140
+
+
+def test_every_mark_is_explained_under_its_own_grid_and_means_one_thing(table: Table) -> None:
+    grids = Look().grids(table)
+    meanings: dict[str, str] = {}
+    for grid in grids:
+        notes = dict(grid.notes)
+        used = {mark for cells in [grid.columns, *grid.rows] for cell in cells for mark in cell.marks}
+        assert used <= notes.keys()
+        assert all(meanings.setdefault(mark, text) == text for mark, text in notes.items())
+    assert [bool(grid.notes) for grid in grids].count(True) > 1

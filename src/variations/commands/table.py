@@ -96,6 +96,8 @@ def _report(config: TableConfig, path: Path) -> str:
 def _put_difference(config: TableConfig) -> None:
     if config.format not in {"terminal", "json"} or config.out is not None:
         raise UserError("diff prints to the terminal: format=terminal or format=json, without out.")
+    if config.rows:
+        raise UserError("diff names the rows that it compares: leave rows out.")
     found = compare(config.sweep, config.diff or [], config.store, seeds=config.seeds, significance=config.significance)
     sys.stdout.write(found.json() if config.format == "json" else found.text())
 

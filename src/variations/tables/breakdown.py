@@ -1,5 +1,8 @@
 """Measures that are parts of another, such as the errors of single tasks: one in each line, rows side by side."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from variations.tables.grid import Notebook, delta
 from variations.tables.line import Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -9,8 +12,11 @@ ABREAST = 4
 """Number of the sweep's rows in one grid."""
 
 
-def break_down(table: Table) -> list[Grid]:
-    """Grids of a few rows each, published figures beside measured ones; empty if no measure has parts."""
+def break_down(table: Table, notes: Sequence[tuple[str, str]] = ()) -> list[Grid]:
+    """Grids of a few rows each, published figures beside measured ones; empty if no measure has parts.
+
+    `notes`: those of the table above, whose marks these grids share and continue.
+    """
     keys = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
     parts = {measure.key: measure for measure in table.measures if measure.part_of}
     parts |= {key: table.task.measure(key) for key in keys}
@@ -21,7 +27,7 @@ def break_down(table: Table) -> list[Grid]:
         return []
     order = [measure.key for measure in table.task.columns(table.primary)]
     listed = sorted(parts.values(), key=lambda part: order.index(part.key) if part.key in order else len(order))
-    book = Notebook()
+    book = Notebook(notes)
     blocks = list(_blocks(wanted))
     grids = []
     for number, block in enumerate(blocks, 1):
@@ -34,8 +40,12 @@ def break_down(table: Table) -> list[Grid]:
         title += f" ({number} of {len(blocks)})" if len(blocks) > 1 else ""
         rows = [[cells[at] for _, cells in columns] for at in range(len(listed))]
         grids.append(Grid(title, [column for column, _ in columns], rows, [None] * len(rows)))
-    grids[-1].notes = book.notes()
-    return grids
+    return [replace(grid, notes=[note for note in book.notes() if note[0] in _used(grid)]) for grid in grids]
+
+
+def _used(grid: Grid) -> set[str]:
+    cells: list[Cell | Column] = [*grid.columns, *(cell for row in grid.rows for cell in row)]
+    return {mark for cell in cells for mark in cell.marks}
 
 
 def _blocks(lines: list[Line]) -> list[list[Line]]:

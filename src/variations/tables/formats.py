@@ -41,7 +41,7 @@ class Look:
             return [drawn.select(whole, self.columns)]
         if rank is not None:
             whole = drawn.select(whole, [column.key for column in whole.columns if column.rank <= rank])
-        return [whole, *break_down(table)]
+        return [whole, *break_down(table, whole.notes)]
 
 
 WHOLE = Look()

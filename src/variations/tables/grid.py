@@ -17,10 +17,10 @@ RECALLED = "quoted from memory, not checked against the publication"
 
 
 class Notebook:
-    """Hands out footnote marks: the same text gets the same mark."""
+    """Hands out footnote marks, in addition to the `known` ones: the same text gets the same mark."""
 
-    def __init__(self) -> None:
-        self.marks: dict[str, str] = {}
+    def __init__(self, known: Sequence[tuple[str, str]] = ()) -> None:
+        self.marks: dict[str, str] = {text: mark for mark, text in known if mark != "*"}
 
     def mark(self, texts: Iterable[str]) -> tuple[str, ...]:
         """Marks of `texts`, new ones in alphabetical order."""
@@ -201,7 +201,7 @@ def millions(count_: int | None) -> str:
     """`65.13M`, `2.57M`, `812K`."""
     if count_ is None:
         return ""
-    return f"{count_ / 1e6:.2f}M" if count_ >= 1e6 else f"{count_ / 1e3:.0f}K" if count_ >= 1e4 else f"{count_:,}"
+    return f"{count_ / 1e6:.2f}M" if count_ >= 999_500 else f"{count_ / 1e3:.0f}K" if count_ >= 1e4 else f"{count_:,}"
 
 
 def scientific(value: float) -> str:
