@@ -316,7 +316,7 @@ def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("metric", "score"), [("bleu", "12.34"), ("test.chrf", "40.00"), ("dev.bleu", "11.50"), ("dev_ppl", "3.21")]
+    ("metric", "score"), [("bleu", "12.34"), ("test.chrf", "40.00"), ("dev.bleu", "11.50"), ("dev_ppl", "3.210")]
 )
 def test_the_summary_shows_the_sweeps_metric(tmp_path: Path, metric: str, score: str) -> None:
     words = ["sweep=quickstart", "rows=[uniform]", f"sweep.metric={metric}", "decode.sets=[dev,test]"]
