@@ -1,11 +1,10 @@
 """Measures that are parts of another, such as the errors of single tasks: one in each line, rows side by side."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from variations.tables.grid import Notebook, delta
 from variations.tables.line import Line, Table
-from variations.tables.text import Cell, Column, Grid
+from variations.tables.text import Cell, Column, Grid, used_notes
 from variations.tasks.base import Measure
 
 ABREAST = 4
@@ -40,12 +39,10 @@ def break_down(table: Table, notes: Sequence[tuple[str, str]] = ()) -> list[Grid
         title += f" ({number} of {len(blocks)})" if len(blocks) > 1 else ""
         rows = [[cells[at] for _, cells in columns] for at in range(len(listed))]
         grids.append(Grid(title, [column for column, _ in columns], rows, [None] * len(rows)))
-    return [replace(grid, notes=[note for note in book.notes() if note[0] in _used(grid)]) for grid in grids]
-
-
-def _used(grid: Grid) -> set[str]:
-    cells: list[Cell | Column] = [*grid.columns, *(cell for row in grid.rows for cell in row)]
-    return {mark for cell in cells for mark in cell.marks}
+    for grid in grids:
+        grid.notes = book.notes()
+        grid.notes = used_notes(grid, range(len(grid.columns)))
+    return grids
 
 
 def _blocks(lines: list[Line]) -> list[list[Line]]:

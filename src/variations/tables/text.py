@@ -77,14 +77,13 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
             for place in differences:
                 title = f"{columns[place].title} ({measure.title})"
                 columns[place] = replace(columns[place], title=title)
-    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
     published = any(column.key.startswith("published") for column in columns)
     return replace(
         grid,
         title=grid.title if published else grid.title.replace(": published and measured", ": measured"),
         columns=columns,
         rows=[[row[i] for i in shown] for row in grid.rows],
-        notes=[note for note in grid.notes if note[0] in used],
+        notes=used_notes(grid, shown),
         remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
     )
 
@@ -157,9 +156,7 @@ def _print(console: Any, grid: Grid, width: int | None) -> None:
     shown = list(range(len(grid.columns))) if width is None else _fitting(grid, width)
     hidden = [column.title for i, column in enumerate(grid.columns) if i not in shown]
     console.print(_drawn(grid, shown, _widths(grid, shown, width)))
-    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
-    seen = replace(grid, notes=[note for note in grid.notes if note[0] in used])
-    notes = footnotes(seen, lambda mark: _superscripts("", (mark,)))
+    notes = footnotes(replace(grid, notes=used_notes(grid, shown)), lambda mark: _superscripts("", (mark,)))
     if hidden:
         notes.append(f"A wider terminal, or format=markdown, also shows: {', '.join(hidden)}.")
     for line in notes:
@@ -217,6 +214,12 @@ def _widths(grid: Grid, shown: list[int], width: int | None) -> dict[int, int]:
         found[i] += more
         room -= more
     return found
+
+
+def used_notes(grid: Grid, shown: Sequence[int]) -> list[tuple[str, str]]:
+    """The notes whose marks are in some column of these indices."""
+    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
+    return [note for note in grid.notes if note[0] in used]
 
 
 def _marks(grid: Grid, index: int) -> list[tuple[str, ...]]:
