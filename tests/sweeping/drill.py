@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,16 +103,43 @@ class Drill:
     def disturbed(self) -> None:
         """Run all rows, with a killed row, two killed controllers and two that compete."""
         first = self.start("drill")
-        self.kill_row("killed")
-        self.wait(lambda: self.step("killed") is not None and self.status("killed").get("state") != "running", first)
-        self.wait(lambda: self.any_between(8, STEPS - 8, but="killed"), first)
-        kill(first)
+        os.kill(self.stop_one(["killed"], 5, first), signal.SIGKILL)
+        self.wait(lambda: self.status("killed").get("state") != "running", first)
+        self.kill_sweep(first, [row for row in GOOD if row != "killed"], 8)
         second = self.start("drill")
-        self.wait(lambda: self.any_between(12, STEPS - 4), second)
-        kill(second)
+        self.kill_sweep(second, GOOD, 12)
         third, fourth = self.start("drill"), self.start("drill")
         self.texts = [process.communicate(timeout=WAIT)[0] for process in (third, fourth)]
         self.codes = [third.returncode, fourth.returncode]
+
+    def kill_sweep(self, controller: "subprocess.Popen[str]", rows: Sequence[str], step: int) -> None:
+        """Kill a sweep's process while one of these rows is certainly in its training, from this step on."""
+        row = self.stop_one(rows, step, controller)
+        kill(controller)
+        os.kill(row, signal.SIGCONT)
+
+    def stop_one(self, rows: Sequence[str], step: int, controller: "subprocess.Popen[str]") -> int:
+        """Stop (SIGSTOP) one of these rows in its training, from this step on, and return its process id.
+
+        On a busy machine, a row that only looked unfinished could end before the signal that follows arrives.
+        """
+        found: list[int] = []
+
+        def stopped() -> bool:
+            for row in rows:
+                record = read(self.folder(row).path)
+                if record is None or not self.in_training(row, step):
+                    continue
+                with suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(record.pid, signal.SIGSTOP)
+                    if self.in_training(row, step):
+                        found.append(record.pid)
+                        return True
+                    os.kill(record.pid, signal.SIGCONT)
+            return False
+
+        self.wait(stopped, controller)
+        return found[0]
 
     def start(self, store: str, *further: str) -> "subprocess.Popen[str]":
         """Start a sweep as a user would."""
@@ -154,16 +182,10 @@ class Drill:
             return {}
         return found
 
-    def step(self, row: str) -> int | None:
-        return self.status(row).get("step")
-
-    def any_between(self, low: int, high: int, but: str = "") -> bool:
-        """Return whether some row is between these steps of its training."""
-        return any(
-            low <= (self.step(row) or 0) <= high and self.status(row).get("state") == "running"
-            for row in GOOD
-            if row != but
-        )
+    def in_training(self, row: str, step: int) -> bool:
+        """Return whether a row is being trained, has done this many steps, and has some left."""
+        status = self.status(row)
+        return status.get("state") == "running" and step <= (status.get("step") or 0) <= STEPS - 4
 
     def wait(self, until: Callable[[], bool], controller: "subprocess.Popen[str]") -> None:
         deadline = time.monotonic() + WAIT
@@ -172,13 +194,6 @@ class Drill:
                 raise AssertionError(f"the sweep ended too early:\n{controller.communicate()[0]}")
             assert time.monotonic() < deadline, "waited too long"
             time.sleep(0.05)
-
-    def kill_row(self, row: str) -> None:
-        """Kill a row during its training, using the process id in its lease."""
-        self.wait(lambda: (self.step(row) or 0) >= 5, self.controllers[-1])
-        record = read(self.folder(row).path)
-        assert record is not None and record.state == "running"
-        os.kill(record.pid, signal.SIGKILL)
 
     # Checks ---------------------------------------------------------------------------------------------------------
 
