@@ -208,6 +208,8 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         ),
         (["sweep=quickstart", "rows=[x]"], "Its rows are transformer, weighted, uniform, learned_positions."),
         (["sweep=quickstart", "seeds=[]"], "seeds=[] selects no seed"),
+        (["sweep=quickstart", "sweep.seeds=[]"], "sweep.seeds=[] leaves no seed to run: name some."),
+        (["sweep=quickstart", "sweep.seeds=[]", "sweep.metric=nope"], "sweep.metric: there is no 'nope'"),
         (["sweep=quickstart", "seeds=[2,2]"], "seeds=[2, 2] names a seed twice: leave the second out."),
         (["sweep=quickstart", "seeds=[-1,2]"], "seeds=[-1, 2]: seeds must be at least 0 and at most 4294967295."),
         (["sweep=quickstart", "seeds=[4294967296]"], "seeds must be at least 0 and at most 4294967295."),

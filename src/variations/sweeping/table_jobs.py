@@ -57,6 +57,8 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
         implied = head.sweep.table is None and not head.sweep.rows
         raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
     problems += [*(unknown or circle_faults(head.sweep)), *share_faults(head.sweep)]
+    if head.sweep.seeds == [] and not seeds:
+        problems.append("sweep.seeds=[] leaves no seed to run: name some.")
     tasks = {load_row(reference, "").task for _, reference in rows}
     own, faulty = _usable_of_file(own, tasks)
     problems += faulty
