@@ -7,27 +7,34 @@ from collections.abc import Sequence
 from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
-from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
+from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, Bearing, Finding, detectable
 from variations.tables.grid import delta
 from variations.tasks.task import Task
 
-HEAD = f"""# What the papers claim, and what we found
+HEAD = """# What the papers claim, and what we found
+
+Each claim has a number, our words for it, a verdict (*reproduced*, *partly*, *not reproduced*, *undecided* or
+*untested here*) and the published figures. Below the claims of a paper stand the comparisons that its verdicts follow
+from, under the numbers of their claims. [How a verdict is reached](#how-a-verdict-is-reached) has the rule, and
+[how to read a comparison](#how-to-read-a-comparison) explains the columns. The built-in corpus is artificial: verdicts
+on it alone say little about natural text.
 
 `python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
-[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the
-runs that they judge, as `git log --follow` of a file in conf/claims and of its records shows. A comparison marked
-*chosen later* was added after its runs: it is shown, and takes no part in the verdict. One convention was changed
-after them: intervals of scores were percentiles of random draws. They are Student's t intervals now, which agree with
-p and hardly depend on the seed of the draws. This changed no verdict.
+[records](../records); nothing is edited by hand.
+"""
 
-**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
-memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row.
-Rows have the names of their files, and in parentheses the labels of the table. For BLEU the interval covers chance in
-seeds and in sentences; for errors of memory networks, chance in the restarts of one seed, which count as seeds do,
-and in questions; for other measures it is Student's t interval over seeds. For the order of a table's rows it covers
-chance in the rows that the table happens to have, and restarts do not count as seeds.
-The margin is the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 %
-of the training saved, a rank correlation of 0.5.
+RULE = f"""## How a verdict is reached
+
+The comparisons, their margins and the rule were fixed before the runs that they judge, as `git log --follow` of a file
+in conf/claims and of its records shows. A comparison marked *chosen later* was added after its runs: it is shown, and
+takes no part in the verdict. One convention was changed after the runs: intervals of scores were percentiles of random
+draws. They are Student's t intervals now, which agree with p and hardly depend on the seed of the draws. This changed
+no verdict. The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
+
+A comparison is between two rows of a table, with at least {SEEDS} seeds each (for memory networks, {SEEDS} restarts).
+It gives a {100 * LEVEL:g} % interval of the row's advantage over its base row, and has a margin, the smallest
+difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a
+rank correlation of 0.5.
 
 - A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and the end farther
   from zero is at least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin.
@@ -36,43 +43,54 @@ of the training saved, a rank correlation of 0.5.
 - Claims of arithmetic are settled by a test of this project, which is named.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
   at least half contradict it. Otherwise it is *undecided*. A question of the form "is there a reading that …" is
-  answered *not reproduced* only if every comparison contradicts it. If a claim has a result on a corpus, its
-  comparisons there that have not run yet count as open, though they are not listed: a claim with one supporting
-  comparison of two is *partly* reproduced, never *reproduced*, until the second has run.
+  answered *not reproduced* only if every comparison contradicts it.
+- If a claim has a result on a corpus, its comparisons there that have not run yet count as open, though they are not
+  listed: a claim with one supporting comparison of two is *partly* reproduced, never *reproduced*, until the second
+  has run.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
 anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
 way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since. Two rows are not
 compared if their texts differ, or if overrides were typed for one of them alone.
-The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
-here are not on the paper's corpus. The built-in corpus is artificial: a small grammar makes its sentences, and good
-models reach 90 to 99 BLEU. Differences near the top are small there, so a claim of no difference is easily supported,
-a claim of a difference easily contradicted, and verdicts on this corpus alone say little about natural text.
-The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
-**How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
-`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
-is better, whether the measure should be high or low. If `a` is claimed to be worse, its advantage must be negative:
-with +0.60 [−0.30, +1.50], `a` is at most 0.30 worse. That is less than the margin of 0.5, so the comparison
-contradicts the claim. "contradicts: less than the margin" is said if the whole interval has the claimed sign. A margin
-of 0.01 nats is a large part of a dev loss on the built-in corpus, where dev losses are below 0.1, and a small one on
-natural text. On the built-in corpus, `toy_attention_table3` and `toy_weighted_claims` have N = 3 and 5,000 steps for
-their base row, and `toy_weighted_readings` N = 2 and 3,000, so the same row has different scores in them. The
-comparison says nothing of how near either row is to its published figure; the table does. "detectable" is the smallest
-true difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
-possible difference. "at most" stands before the saving of a row that never reaches the dev loss at which its base row
-ended: the row counts with its whole length, and cannot support the claim. That dev loss is the mean over the base
-row's seeds, measured at the end of training, and the base row's budget ends where each seed first reached it
-(interpolated between validations), which may be long before its last step; a seed that ends above it counts with its
-whole length. Other dev losses are of the tested weights, so the two may differ. Differences are computed before
-rounding; a dev loss is the logarithm of the table's dev PPL, which `format=json` prints unrounded. An interval over
-restarts is that of arbitrary restarts, not of the best ones, which the errors are of, and so tends to be too wide.
-"recalled" marks a published figure that is quoted from memory, and was not checked against the publication. "1 and 3
-seeds" are those of the row and of its base row.
+The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
+here are not on the paper's corpus. A small grammar makes the sentences of the built-in corpus, and good models reach 90
+to 99 BLEU. Differences near the top are small there, so a claim of no difference is easily supported, and a claim of a
+difference easily contradicted.
+
+## How to read a comparison
+
+- *rows*: `a` v. `b` compares row `a` with its base row `b`, of the table behind the link. Rows have the names of their
+  files, and in parentheses the labels of the table. On the built-in corpus, `toy_attention_table3` and
+  `toy_weighted_claims` have N = 3 and 5,000 steps for their base row, and `toy_weighted_readings` N = 2 and 3,000, so
+  the same row has different scores in them.
+- *values*: of `a` and of `b`, means over seeds. The table behind the link says how near each is to its published
+  figure. A dev loss is the logarithm of the table's dev PPL.
+- *advantage*: positive if `a` is better, whether the measure should be high or low, with its {100 * LEVEL:g} %
+  interval. If `a` is claimed to be worse, its advantage must be negative: with +0.60 [−0.30, +1.50], `a` is at most
+  0.30 worse. That is less than the margin of 0.5, so the comparison contradicts the claim. Differences are computed
+  before rounding, and an interval is not cut at the largest possible difference. A margin of 0.01 nats is a large part
+  of a dev loss on the built-in corpus, where dev losses are below 0.1, and a small one on natural text.
+- *What an interval covers*: for BLEU, chance in seeds and in sentences; for errors of memory networks, chance in
+  questions and in the restarts of one seed, which count as seeds do; for the order of a table's rows, chance in the
+  rows that the table happens to have, where restarts do not count as seeds. For other measures it is Student's t
+  interval over seeds. An interval over restarts is that of arbitrary restarts, not of the best ones, which the errors
+  are of, and so tends to be too wide.
+- *saved*: the part of the base row's budget that `a` does not need to reach the dev loss at which training of the base
+  row ends. That dev loss is the mean over the base row's seeds. The base row's budget ends where each seed first
+  reached it (interpolated between validations), which may be long before its last step; a seed that ends above it
+  counts with its whole length. "at most" stands before the saving of a row that never reaches that dev loss: the row
+  counts with its whole length, and cannot support the claim. Other dev losses are of the tested weights, so the two
+  may differ.
+- *seeds*: of both rows, or "1 and 3" of `a` and of `b`.
+- *detectable*: the smallest true difference that this many seeds would have shown with probability {POWER:g}.
+- *outcome*: "contradicts: less than the margin" is said if the whole interval has the claimed sign.
+- *recalled* marks a published figure that is quoted from memory, and was not checked against the publication.
 """
 
-FOLDED = 4
-"""The largest number of comparisons of a claim that the page shows unfolded."""
+CLAIMS = ("no.", "claim, in our words", "verdict", "where", "published", "measured here")
+COUNTED: dict[Bearing, str] = {"supports": "supporting", "contradicts": "contradicting", "open": "open"}
+COMPARISONS = ("no.", "corpus", "rows", "claimed", "measure", "values", "advantage", "seeds", "detectable", "outcome")
 
 
 def page(papers: Sequence[Paper], evidence: Evidence) -> str:
@@ -83,10 +101,11 @@ def page(papers: Sequence[Paper], evidence: Evidence) -> str:
         parts += [
             f"## {paper.name}\n",
             _tally(judged),
-            _table(judged, named(paper.task)),
+            _claims(judged),
+            _comparisons(judged, named(paper.task)),
             _efforts(evidence.effort(paper)),
         ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(part for part in [*parts, RULE] if part)
 
 
 def _tally(judged: Sequence[Judged]) -> str:
@@ -95,81 +114,120 @@ def _tally(judged: Sequence[Judged]) -> str:
     return f"{len(judged)} claims and questions: {words}.\n"
 
 
-def _table(judged: Sequence[Judged], task: Task) -> str:
-    lines = ["| where | claim, in our words | published | measured here | verdict |", "|:---|:---|:---|:---|:---|"]
-    for item in judged:
+def _claims(judged: Sequence[Judged]) -> str:
+    rows = []
+    for number, item in enumerate(judged, start=1):
         claim = item.claim
-        cells = [claim.section, claim.claim, claim.published or "", _measured(item, task), f"**{item.verdict}**"]
-        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((str(number), claim.claim, f"**{item.verdict}**", claim.section, claim.published or "", _why(item)))
+    return _table(CLAIMS, rows)
 
 
-def _measured(item: Judged, task: Task) -> str:
+def _why(item: Judged) -> str:
+    """What the verdict follows from: the outcomes of the comparisons, or why there are none."""
     claim = item.claim
     if claim.settled:
         return f"{claim.settled.why} (`{claim.settled.by}`)"
     if claim.untested:
         return re.sub(r"docs/([\w/]+\.md)", r"[\1](\1)", claim.untested)
-    text = "<br>".join(_outcome(outcome, task) for outcome in item.outcomes) or "not run yet"
-    if len(item.outcomes) <= FOLDED:
-        return text
-    bearings = Counter("open" if outcome.finding is None else outcome.bearing for outcome in item.outcomes)
-    counts = ", ".join(f"{word}: {count}" for word, count in bearings.most_common())
-    return f"<details><summary>{len(item.outcomes)} comparisons ({counts})</summary>{text}</details>"
+    if not item.outcomes:
+        return "not run yet"
+    counts = Counter(_bearing(outcome) for outcome in item.outcomes)
+    words = ", ".join(f"{counts[bearing]} {word}" for bearing, word in COUNTED.items() if counts[bearing])
+    return f"{len(item.outcomes)} comparison{'s' if len(item.outcomes) > 1 else ''}: {words}"
 
 
-def _outcome(outcome: Outcome, task: Task) -> str:
-    test = outcome.test
+def _bearing(outcome: Outcome) -> Bearing:
+    return outcome.bearing if outcome.finding and _enough(outcome.finding) else "open"
+
+
+def _enough(found: Finding) -> bool:
+    return min(found.seeds) >= SEEDS
+
+
+def _comparisons(judged: Sequence[Judged], task: Task) -> str:
+    rows = [
+        (str(number), *_comparison(outcome, task))
+        for number, item in enumerate(judged, start=1)
+        for outcome in item.outcomes
+    ]
+    return f"The comparisons behind these verdicts:\n\n{_table(COMPARISONS, rows)}" if rows else ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'|'.join([':---'] * len(head))}|"]
+    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _comparison(outcome: Outcome, task: Task) -> tuple[str, ...]:
+    """The cells of a comparison, from its corpus on."""
+    test, found = outcome.test, outcome.finding
     scale = f"[{outcome.scale.name}](results/{outcome.scale.prefix}{test.table}.md)"
-    what = _compared(outcome, task)
-    found, later = outcome.finding, "; chosen later" if test.later else ""
-    if found is None:
-        return f"{scale}, {what}: {outcome.note} (open{later})"
-    if outcome.levels:
-        ours, theirs = (_number(level, test).lstrip("+") for level in outcome.levels)
-        what = f"{what} {ours} v. {theirs}"
-    percent = 100 if test.expect == "sooner" else 1
-    values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
-    if test.expect == "sooner" and values[0] == "−0":
-        values[0] = "0"  # a saving; the ends of its interval keep their sign
-    unit = " %" if test.expect == "sooner" else ""
-    bound = "at most " if outcome.at_most else ""
-    text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
-    seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
-    counted = f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"
-    enough = min(found.seeds) >= SEEDS
-    if test.expect == "same order":
-        extras = [f"{counted} or more in each row"]
-    else:
-        extras = [counted]
-        extras += [f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}"] if enough else []
-    extras += [outcome.note] if outcome.note else []
-    short = f"{'some row has ' if test.expect == 'same order' else ''}fewer than {SEEDS} seeds"
-    low, high = (-found.high, -found.low) if test.expect == "worse" else (found.low, found.high)
-    little = outcome.bearing == "contradicts" and test.expect in ("better", "worse") and 0 < low < high
-    bearing = f"{outcome.bearing}: less than the margin" if little else outcome.bearing
-    return f"{text}, {', '.join(extras)} ({bearing if enough else f'open: {short}'}{later})"
+    claimed = "the same" if test.expect == "same" else test.expect
+    values = " v. ".join(_number(level, test) for level in outcome.levels or ())
+    measured = (_advantage(outcome, found), _seeds(found, test), _power(found, test)) if found else ("", "", "")
+    return (scale, _rows(outcome), claimed, _measure(test, task), values, *measured, _told(outcome))
 
 
-def _compared(outcome: Outcome, task: Task) -> str:
+def _advantage(outcome: Outcome, found: Finding) -> str:
+    saving = outcome.test.expect == "sooner"
+    effect, low, high = (
+        _number(100 * value if saving else value, outcome.test, signed=True)
+        for value in (found.effect, found.low, found.high)
+    )
+    if saving:
+        effect = f"{'at most ' if outcome.at_most else ''}{'0' if effect == '−0' else effect} %"
+    return f"{effect} [{low}, {high}]"
+
+
+def _seeds(found: Finding, test: Contrast) -> str:
+    counts = " and ".join(map(str, found.seeds if len(set(found.seeds)) > 1 else found.seeds[:1]))
+    kind = (" restart" if found.seeds == (1, 1) else " restarts") if found.restarts else ""
+    return f"{counts}{kind}{' or more' if test.expect == 'same order' else ''}"
+
+
+def _power(found: Finding, test: Contrast) -> str:
+    if not _enough(found) or test.expect == "same order":
+        return ""
+    return (
+        f"{_number(100 * detectable(found), test)} %" if test.expect == "sooner" else _number(detectable(found), test)
+    )
+
+
+def _told(outcome: Outcome) -> str:
+    """The outcome in words, with its caveats."""
+    test, found, words = outcome.test, outcome.finding, str(_bearing(outcome))
+    notes = [outcome.note] if outcome.note else []
+    if found and not _enough(found):
+        notes.insert(0, f"{'some row has ' if test.expect == 'same order' else ''}fewer than {SEEDS} seeds")
+    if found and words == "contradicts" and test.expect in ("better", "worse"):
+        low, high = (-found.high, -found.low) if test.expect == "worse" else (found.low, found.high)
+        words += ": less than the margin" if 0 < low < high else ""
+    return "; ".join([words, *notes, *(["chosen later"] if test.later else [])])
+
+
+def _rows(outcome: Outcome) -> str:
     test = outcome.test
     if test.expect == "same order":
-        published = test.published.replace("_", " ")
-        return f"rank correlation of {task.measure(test.measure).label} with the published {published}"
-    claimed = "the same" if test.expect == "same" else test.expect
-    named = zip((str(test.row), str(test.base)), outcome.labels or ("", ""), strict=True)
-    sides = [f"`{name}`" + (f" ({label})" if label not in ("", name) else "") for name, label in named]
-    rows = f"{' v. '.join(sides)}, claimed {claimed}"
+        return "all"
+    sides = zip((str(test.row), str(test.base)), outcome.labels or ("", ""), strict=True)
+    return " v. ".join(f"`{name}`" + (f" ({label})" if label not in ("", name) else "") for name, label in sides)
+
+
+def _measure(test: Contrast, task: Task) -> str:
+    label = task.measure(test.measure).label
+    if test.expect == "same order":
+        return f"rank correlation of {label} with the published {test.published.replace('_', ' ')}"
     if test.expect == "sooner":
-        return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    return f"{rows}, {task.measure(test.measure).label}"
+        return {"step": "steps", "flops": "FLOPs"}.get(test.unit, test.unit.replace("_", " ")) + " saved"
+    return label
 
 
-def _number(value: float, test: Contrast) -> str:
+def _number(value: float, test: Contrast, *, signed: bool = False) -> str:
     digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith(("nll", "ppl")) else 2)
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    return delta(value, digits)
+    return delta(value, digits) if signed else delta(value, digits).removeprefix("+")
 
 
 def _efforts(efforts: Sequence[Effort]) -> str:
