@@ -20,16 +20,14 @@ def text() -> str:
     from variations.store.rows import define
     from variations.tables.grid import lay_out
     from variations.tables.table import build
-    from variations.tables.text import footnotes, pipe_table, raised
+    from variations.tables.text import footnotes, pipe_table, raised, used_notes
 
     store = Path("records")
     sweep = compose_run([f"sweep={SWEEP}"]).sweep
     grid = lay_out(build(define(sweep, rows=ROWS, store=store), store))
     keys = [column.key for column in grid.columns]
     shown = [keys.index(key) for key in COLUMNS if key in keys]
-    rows = [[row[i] for i in shown] for row in grid.rows]
-    used = {mark for row in rows for cell in row for mark in cell.marks}
-    notes = [(mark, note) for mark, note in grid.notes if mark in used]
+    rows, notes = [[row[i] for i in shown] for row in grid.rows], used_notes(grid, shown)
     remarks = [remark for remark in grid.remarks if remark.startswith("p is not corrected")]
     part = replace(grid, columns=[grid.columns[i] for i in shown], rows=rows, notes=notes, remarks=remarks)
     below = footnotes(part, lambda mark: raised((mark,)))

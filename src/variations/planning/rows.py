@@ -223,10 +223,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
         for name in [name for name in jobs if name == row or (swept and name.startswith(crossed_name(row, "")))]:
             planned = _planned(jobs[name].config, configs, jobs[name].overrides)
             seeds = [job for job in every if job.row == name]
-            launches, alone = (
-                tuple(launch(job.config) for job in seeds),
-                any(_without_source(job, jobs) for job in seeds),
-            )
+            launches = tuple(launch(job.config) for job in seeds)
+            alone = any(_without_source(job, jobs) for job in seeds)
             found.append(replace(planned, launches=launches, at_once=at_once, trains_itself=alone))
     _warn_of_other_inputs(every)
     return _compared_with_the_first(found) if swept else found
