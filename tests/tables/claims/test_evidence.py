@@ -243,9 +243,9 @@ def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> No
     assert "| 2 | Untold. | **untested here** | 4 |  | why |" in text
     scale = re.escape("[built-in corpus](results/toy_weighted_claims.md)")
     rows = re.escape("`softmax` (softmax instead of projection) v. `weighted` (Weighted Transformer)")
-    values = r"\d+\.\d\d v\. \d+\.\d\d \| −\d+\.\d\d \[−\d+\.\d\d, −\d+\.\d\d\]"
+    values = r"\d+\.\d\d\sv\.\s\d+\.\d\d \| −\d+\.\d\d\s\[−\d+\.\d\d,\s−\d+\.\d\d\]"
     assert re.search(
-        rf"\| 1 \| {scale} \| {rows} \| worse \| test BLEU \| {values} \| 3 \| \d+\.\d\d \| supports \|", text
+        rf"\| 1 \| {scale} \| {rows} \| worse \| test BLEU \| {values} \| supports \| 3 \| \d+\.\d\d \|", text
     )
     assert "| [toy_weighted_claims](results/toy_weighted_claims.md) | built-in corpus | 6 of 33 |" in text
 

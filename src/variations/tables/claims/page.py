@@ -82,15 +82,16 @@ difference easily contradicted.
   counts with its whole length. "at most" stands before the saving of a row that never reaches that dev loss: the row
   counts with its whole length, and cannot support the claim. Other dev losses are of the tested weights, so the two
   may differ.
+- *outcome*: "contradicts: less than the margin" is said if the whole interval has the claimed sign.
 - *seeds*: of both rows, or "1 and 3" of `a` and of `b`.
 - *detectable*: the smallest true difference that this many seeds would have shown with probability {POWER:g}.
-- *outcome*: "contradicts: less than the margin" is said if the whole interval has the claimed sign.
 - *recalled* marks a published figure that is quoted from memory, and was not checked against the publication.
 """
 
 CLAIMS = ("no.", "claim, in our words", "verdict", "where", "published", "measured here")
 COUNTED: dict[Bearing, str] = {"supports": "supporting", "contradicts": "contradicting", "open": "open"}
-COMPARISONS = ("no.", "corpus", "rows", "claimed", "measure", "values", "advantage", "seeds", "detectable", "outcome")
+NO_BREAK = "\N{NO-BREAK SPACE}"
+COMPARISONS = ("no.", "corpus", "rows", "claimed", "measure", "values", "advantage", "outcome", "seeds", "detectable")
 
 
 def page(papers: Sequence[Paper], evidence: Evidence) -> str:
@@ -164,9 +165,11 @@ def _comparison(outcome: Outcome, task: Task) -> tuple[str, ...]:
     test, found = outcome.test, outcome.finding
     scale = f"[{outcome.scale.name}](results/{outcome.scale.prefix}{test.table}.md)"
     claimed = "the same" if test.expect == "same" else test.expect
-    values = " v. ".join(_number(level, test) for level in outcome.levels or ())
-    measured = (_advantage(outcome, found), _seeds(found, test), _power(found, test)) if found else ("", "", "")
-    return (scale, _rows(outcome), claimed, _measure(test, task), values, *measured, _told(outcome))
+    values = f"{NO_BREAK}v.{NO_BREAK}".join(_number(level, test) for level in outcome.levels or ())
+    advantage, *counts = (
+        (_advantage(outcome, found), _seeds(found, test), _power(found, test)) if found else ("", "", "")
+    )
+    return (scale, _rows(outcome), claimed, _measure(test, task), values, advantage, _told(outcome), *counts)
 
 
 def _advantage(outcome: Outcome, found: Finding) -> str:
@@ -177,7 +180,7 @@ def _advantage(outcome: Outcome, found: Finding) -> str:
     )
     if saving:
         effect = f"{'at most ' if outcome.at_most else ''}{'0' if effect == '−0' else effect} %"
-    return f"{effect} [{low}, {high}]"
+    return f"{effect} [{low}, {high}]".replace(" ", NO_BREAK)
 
 
 def _seeds(found: Finding, test: Contrast) -> str:
