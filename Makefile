@@ -58,6 +58,7 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 docs: setup  ## build the documentation as a site in build/site
 	@NO_MKDOCS_2_WARNING=true $(PY) -m mkdocs build --quiet --strict
 	@echo "build/site/index.html"
+	@echo "Its search needs a server: $(PY) -m http.server -d build/site"
 
 demo: setup  ## train two models that differ in one thing, print their table, write its HTML report (some 5 minutes on 2 cores)
 	@echo "Does a Transformer need sinusoidal positions, or may it learn them? Two models of 1M parameters are trained side by"

@@ -87,5 +87,9 @@ def test_what_a_killed_command_has_begun_is_completed_by_the_same_command(elsewh
     paths[-1].unlink()
     assert new.create("mine", ["one", "two"]) == paths
     assert {path: path.read_text(encoding="utf-8") for path in paths} == texts
+    assert new.create("mine", ["one", "two"]) == paths  # typed twice: unchanged files are no mistake
+    assert {path: path.read_text(encoding="utf-8") for path in paths} == texts
+    paths[0].write_text("my own", encoding="utf-8")
     with pytest.raises(UserError, match="exists already, and nothing is overwritten"):
         new.create("mine", ["one", "two"])
+    assert paths[0].read_text(encoding="utf-8") == "my own"

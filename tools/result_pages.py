@@ -11,7 +11,7 @@ RECORDS = Path("records")
 
 
 def text(name: str) -> str:
-    """The page: what the sweep is, by the first comment of its file, the command that prints the table, the table."""
+    """The page: its title in the site's navigation, the first comment of the sweep's file, the command, the table."""
     from variations.configuration.compose import compose_run
     from variations.configuration.places import SWEEPS
     from variations.store.rows import define
@@ -20,8 +20,9 @@ def text(name: str) -> str:
 
     comment = re.match(r"(?:# .*\n)+", (SWEEPS / f"{name}.yaml").read_text(encoding="utf-8"))
     about = " ".join(line.removeprefix("# ") for line in comment[0].splitlines()) if comment else ""
+    title = re.search(rf"- (.+): results/{name}\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     table = render(build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS), "markdown")
-    return f"""# {name}
+    return f"""# {title[1].strip('"') if title else name}
 
 {about}
 

@@ -425,6 +425,17 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
 
 
 @pytest.mark.usefixtures("pair")
+def test_compare_says_which_seed_is_not_trained_by_itself(root: Path) -> None:
+    path = root / "q/wide/seed1/metrics.jsonl"
+    lines = [{"step": 100 * place, "dev/nll": 3.0 - 0.1 * place} for place in range(1, 11)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found, _ = compared(root, "q/base/seed1", "q/wide/seed1")
+    [note] = [note for note in found["notes"] if "not trained" in note]
+    assert note.startswith("q/wide/seed1 by itself is not trained: dev perplexity fell by ")
+    assert note.endswith(" % in the last fifth of its steps. The table judges the seeds of a row together.")
+
+
+@pytest.mark.usefixtures("pair")
 def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
     ids = ("q/base/seed1", "q/wide/seed1")
     true_score(root / "q/base/seed1")

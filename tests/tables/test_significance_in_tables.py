@@ -188,8 +188,8 @@ def test_comparisons_are_counted_over_the_whole_sweep(put: Callable[..., list[st
         put("same", seed, 0.29)
     sweep = SweepConfig(name="papers", rows=["base", "good", "same"], seeds=[1, 2, 3])
     for rows, counted in (
-        (None, "comparisons, 2:"),
-        (["base", "good"], "comparisons, 1 chosen from the 2 of this sweep:"),
+        (None, "comparisons (there are 2):"),
+        (["base", "good"], "comparisons (these are 1 of the sweep's 2):"),
     ):
         table = build(define(sweep, rows=rows, conf=conf), store, SETTINGS)
         [remark] = [remark for remark in table.remarks if remark.startswith("p is not corrected")]
@@ -239,6 +239,18 @@ def test_one_seed_has_an_interval_that_says_what_it_leaves_out_and_no_mark(
     assert "p" not in [column.title for column in grid.columns]
     assert any("ignores the chance between seeds, so no such difference is marked" in r for r in table.remarks)
     assert not any("not corrected" in remark for remark in table.remarks)
+
+
+def test_two_perfect_rows_are_not_tested(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
+    """A difference of 0 on a test set that both rows solve is no evidence of equality."""
+    for seed in (1, 2, 3):
+        put("base", seed, 0.0)
+        put("good", seed, 0.0)
+        put("same", seed, 0.2)
+    _, perfect, worse = read().lines
+    told = "not tested: both rows have the best possible test BLEU, so no difference can be seen"
+    assert (perfect.test, perfect.untested) == (None, told)
+    assert worse.test is not None and worse.test.significant
 
 
 def test_rows_on_other_references_are_named_and_not_subtracted(

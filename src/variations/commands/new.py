@@ -51,7 +51,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
     In a checkout they are in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
 
     Raises:
-        UserError: A name cannot be used, or one of the files exists with another text. Then nothing is written.
+        UserError: A name cannot be used, or the sweep or one of the files exists with another text. Then nothing is
+            written.
     """
     rows = rows or [FIRST]
     for word in [name, *rows]:
@@ -73,6 +74,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
         change = EXAMPLE.format(train=spelled("train"), setting=_example(k))
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
+    if all(_text(path) == text for path, text in {**texts, sweep: head}.items()):
+        return [sweep, *texts]  # the same command was typed before
     known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]
     known += [p for p in sorted(folder.glob("*")) if p.suffix == ".yaml" and _text(p) != texts.get(p)]
     if known:

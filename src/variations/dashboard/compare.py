@@ -199,7 +199,7 @@ def _scores(pairs: _Pairs) -> list[payload.Score]:
     runs, task = pairs.runs, pairs.task
     for run, name in zip(runs, pairs.names, strict=True):
         if why := task.untrained([run]):
-            pairs.note(f"{name} is not trained, so the table compares it with nothing: {why}.")
+            pairs.note(f"{name} by itself is not trained: {why}. The table judges the seeds of a row together.")
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:

@@ -4,7 +4,8 @@ For each seed that both rows have: paired bootstrap and approximate randomisatio
 the row: the difference of the means over those seeds, with the chance in seeds and items together.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -142,6 +143,8 @@ class Tester:
                 found[seed] = (ours, theirs)
         if not found:
             return f"not tested: {next(iter(missing.values()))}"
+        if self._perfect(run for seed in found for run in pairs[seed]):
+            return f"not tested: both rows have the best possible {self.measure.label}, so no difference can be seen"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
         wrong = [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0], self.measure)]
         wrong += [
@@ -171,6 +174,13 @@ class Tester:
                 elif measure == self.measure and run.folder and any(RunFolder(run.folder).hypotheses.glob("*")):
                     found.append(f"seed {run.seed}: its score cannot be verified: {stored}")
         return found
+
+    def _perfect(self, runs: Iterable[SeedRun]) -> bool:
+        """Whether all runs have the best possible score; their differences, all 0, say nothing of other test sets."""
+        if self.measure.range is None:
+            return False
+        best = self.measure.range[1 if self.measure.higher_is_better else 0]
+        return all(math.isclose(self.measure.value(run.result) or 0.0, best, abs_tol=1e-9) for run in runs)
 
     def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
         settings = self.settings

@@ -176,11 +176,11 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     here, whole = (
         sum(not row.quoted and sweep.base_of(row) is not None for row in rows) for rows in (sweep.rows, sweep.of)
     )
-    chosen = f" chosen from the {whole} of this sweep" if here < whole else ""
-    if marked > 1 or (marked and chosen):
+    if marked > 1 or (marked and here < whole):
+        counted = f"these are {marked} of the sweep's {whole}" if here < whole else f"there are {marked}"
         found.append(
-            f"p is not corrected for the number of comparisons, {marked}{chosen}: where there is no difference, each "
-            f"has a chance of {100 * (1 - settings.level):.3g} % to be marked."
+            f"p is not corrected for multiple comparisons ({counted}): a row without any effect has a "
+            f"{100 * (1 - settings.level):.3g} % chance of being marked."
         )
     return found
 

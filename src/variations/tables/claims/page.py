@@ -79,9 +79,9 @@ difference easily contradicted.
 - *saved*: the part of the base row's budget that `a` does not need to reach the dev loss at which training of the base
   row ends. That dev loss is the mean over the base row's seeds. The base row's budget ends where each seed first
   reached it (interpolated between validations), which may be long before its last step; a seed that ends above it
-  counts with its whole length. "at most" stands before the saving of a row that never reaches that dev loss: the row
-  counts with its whole length, and cannot support the claim. Other dev losses are of the tested weights, so the two
-  may differ.
+  counts with its whole length. "not reached" stands before the saving if some seed of `a` never reaches that dev loss:
+  the seed counts with its whole length, so the figure is an upper bound, and cannot support the claim. Other dev losses
+  are of the tested weights, so the two may differ.
 - *outcome*: "contradicts: less than the margin" is said if the whole interval has the claimed sign.
 - *seeds*: of both rows, or "1 and 3" of `a` and of `b`.
 - *detectable*: the smallest true difference that this many seeds would have shown with probability {POWER:g}.
@@ -133,8 +133,10 @@ def _why(item: Judged) -> str:
     if not item.outcomes:
         return "not run yet"
     counts = Counter(_bearing(outcome) for outcome in item.outcomes)
-    words = ", ".join(f"{counts[bearing]} {word}" for bearing, word in COUNTED.items() if counts[bearing])
-    return f"{len(item.outcomes)} comparison{'s' if len(item.outcomes) > 1 else ''}: {words}"
+    words = [f"{counts[bearing]} {word}" for bearing, word in COUNTED.items() if counts[bearing]]
+    small = sum(_below_the_margin(outcome) for outcome in item.outcomes)
+    remark = f" ({small} with the claimed sign, below the margin)" if small else ""
+    return f"{len(item.outcomes)} comparison{'s' if len(item.outcomes) > 1 else ''}: {', '.join(words)}{remark}"
 
 
 def _bearing(outcome: Outcome) -> Bearing:
@@ -179,7 +181,7 @@ def _advantage(outcome: Outcome, found: Finding) -> str:
         for value in (found.effect, found.low, found.high)
     )
     if saving:
-        effect = f"{'at most ' if outcome.at_most else ''}{'0' if effect == '−0' else effect} %"
+        effect = f"{'not reached: at most ' if outcome.at_most else ''}{'0' if effect == '−0' else effect} %"
     return f"{effect} [{low}, {high}]".replace(" ", NO_BREAK)
 
 
@@ -203,10 +205,17 @@ def _told(outcome: Outcome) -> str:
     notes = [outcome.note] if outcome.note else []
     if found and not _enough(found):
         notes.insert(0, f"{'some row has ' if test.expect == 'same order' else ''}fewer than {SEEDS} seeds")
-    if found and words == "contradicts" and test.expect in ("better", "worse"):
-        low, high = (-found.high, -found.low) if test.expect == "worse" else (found.low, found.high)
-        words += ": less than the margin" if 0 < low < high else ""
+    if _below_the_margin(outcome):
+        words += ": less than the margin"
     return "; ".join([words, *notes, *(["chosen later"] if test.later else [])])
+
+
+def _below_the_margin(outcome: Outcome) -> bool:
+    """Whether the claim is contradicted by an effect that certainly has the claimed sign, and is too small."""
+    found, expect = outcome.finding, outcome.test.expect
+    if found is None or _bearing(outcome) != "contradicts" or expect not in ("better", "worse"):
+        return False
+    return found.high < 0 if expect == "worse" else found.low > 0
 
 
 def _rows(outcome: Outcome) -> str:
