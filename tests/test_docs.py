@@ -116,8 +116,12 @@ def blocks(page: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("index", "changes"),
-    [(0, {"attention": "shown:Cosine"}), (1, {"kind": "shown:GatedTransformer"})],
-    ids=["attention", "transformer"],
+    [
+        (0, {"attention": "shown:Cosine"}),
+        (1, {"kind": "shown:GatedTransformer"}),
+        (2, {"kind": "shown:AveragingTransformer"}),
+    ],
+    ids=["attention", "sublayer", "layer"],
 )
 def test_the_classes_on_the_page_for_variations_work(
     index: int, changes: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from variations.models import Network, SequenceToSequence, Transformer, build
+from variations.configuration.tasks import named
+from variations.models import Network, SequenceToSequence, Transformer, WeightedTransformer, build
 from variations.models.doors import lacking
-from variations.models.flops import Tokens, training_flops
+from variations.models.flops import Tokens, training_flops, uncounted
 from variations.models.transformer.attention import Heads
 from variations.models.transformer.positions import Positions
 from variations.system.errors import UserError
@@ -60,6 +61,10 @@ class BagOfWords(SequenceToSequence):
         return self.logits(cache)
 
 
+class Changed(Transformer):
+    """A Transformer of which only the network changes, not the count of its operations."""
+
+
 class Nameless(BagOfWords):
     """Its networks have neither `vocabulary` nor `output`."""
 
@@ -76,7 +81,7 @@ class Unfinished(SequenceToSequence):
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package `elsewhere.nets`."""
     module = ModuleType("elsewhere.nets")
-    for thing in (Uniform, NoPositions, BagOfWords, Nameless, Unfinished):
+    for thing in (Uniform, NoPositions, BagOfWords, Changed, Nameless, Unfinished):
         setattr(module, thing.__name__, thing)
     module.number = 3  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "elsewhere", ModuleType("elsewhere"))
@@ -101,6 +106,32 @@ def test_a_network_of_another_package() -> None:
     assert found.metrics() == {}
     tokens = Tokens(6, 5, 20, 13, 16)
     assert training_flops(config(kind="elsewhere.nets:BagOfWords"), tokens, 13) == 6 * 5 * 8 * 13
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"kind": "elsewhere.nets:BagOfWords"}, []),
+        (
+            {"kind": "elsewhere.nets:Changed", "attention": "elsewhere.nets:Uniform"},
+            [
+                "FLOPs are counted as those of Transformer, because Changed has no forward_macs",
+                "FLOPs are counted with dot-product attention in place of Uniform",
+            ],
+        ),
+    ],
+)
+def test_what_is_counted_in_place_of_an_own_class_is_told(changes: dict[str, str], told: list[str]) -> None:
+    assert uncounted(config(**changes)) == told
+
+
+def test_a_class_of_ones_own_is_given_padded_batches_unless_it_asks_for_others() -> None:
+    """A layer of its own that ignores `packed` would mix the sentences of a row."""
+    own = type("Own", (Transformer,), {"varlen": True})
+    assert [kind.varlen for kind in (Transformer, WeightedTransformer, Changed, own)] == [True, True, False, True]
+    told = named("translation").profile(config(kind="elsewhere.nets:Changed"), "cuda")
+    assert told == {"attention": "sdpa over padded batches: elsewhere.nets:Changed does not say varlen = True"}
 
 
 def test_a_network_that_has_all_members_need_not_be_derived() -> None:

@@ -73,6 +73,7 @@ def test_an_edited_class_is_noticed(
     assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
     assert own_code.changed_inputs(config, folder) == []
     assert own_code.edited(folder.config(), recorded(folder)) == []
+    assert (folder.result() or {})["remarks"] == ["FLOPs are counted with dot-product attention in place of Scaled."]
 
     module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
     run.execute(config)  # finished already

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from variations.configuration.tasks import DEFAULT, named
+from variations.configuration.tasks import named
 from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
@@ -41,7 +41,6 @@ class Convergence:
     arrivals: list[Arrival]
     caveats: tuple[str, ...] = ()
     """Of the row."""
-    task: str = DEFAULT
 
     @property
     def arrived(self) -> list[Arrival]:
@@ -80,7 +79,7 @@ def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
         arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
         kept = [item for item in arrivals if item is not None]
         if kept:
-            found.append(Convergence(row.label, base.label, kept, row.caveats, row.task))
+            found.append(Convergence(row.label, base.label, kept, row.caveats))
     return found
 
 
@@ -125,10 +124,6 @@ def _level(value: float) -> str:
 def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
     bases = ", ".join(dict.fromkeys(item.base for item in found))
-    claim = (
-        "For the Weighted Transformer, Ahmed et al. 2017 claim 15 to 40 % fewer iterations, that is −15 % to −40 % in "
-        "the column of steps."
-    )
     return [
         f"Base row: {bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
         "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "
@@ -136,7 +131,6 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "
         "curve is above its mean, which is a disadvantage to the row.",
         "Target and best are means over seeds, costs are means over the seeds that reached the target.",
-        *([claim] if any(item.task == DEFAULT for item in found) else []),
         *(f"{item.label}: {caveat}." for item in found for caveat in item.caveats),
     ]
 

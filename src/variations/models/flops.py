@@ -19,4 +19,15 @@ def training_flops(config: Config, tokens: Tokens, vocabulary: int) -> int:
     return 6 * forward_macs(config, tokens, vocabulary)
 
 
-__all__ = ["Tokens", "forward_macs", "training_flops"]
+def uncounted(config: Config) -> list[str]:
+    """What is counted in place of the user's own classes, as sentences without a full stop."""
+    kind, attention, found = model_class(config.model.kind), config.model.attention, []
+    owner = next(each for each in kind.__mro__ if "forward_macs" in vars(each))
+    if ":" in config.model.kind and owner.__module__.startswith("variations."):
+        found.append(f"FLOPs are counted as those of {owner.__name__}, because {kind.__name__} has no forward_macs")
+    if ":" in attention:
+        found.append(f"FLOPs are counted with dot-product attention in place of {attention.partition(':')[2]}")
+    return found
+
+
+__all__ = ["Tokens", "forward_macs", "training_flops", "uncounted"]

@@ -87,7 +87,8 @@ class SequenceToSequence(Network, ABC):
     """
 
     varlen: ClassVar[bool] = False
-    """Whether `forward` accepts batches of concatenated sentences (`packed`)."""
+    """Whether `forward` accepts batches of concatenated sentences (`packed`). A subclass does not inherit it: layers of
+    its own may mix all positions of a row."""
     kernels: Reference
     pad: int
     """The id of padding."""
@@ -97,6 +98,11 @@ class SequenceToSequence(Network, ABC):
     """V."""
     output: Tensor
     """(V, d): the output projection; logits are its products with hidden states."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Make `varlen` False unless the class itself says otherwise."""
+        super().__init_subclass__(**keywords)
+        cls.varlen = vars(cls).get("varlen", False)
 
     @abstractmethod
     def forward(self, source: Tensor, target: Tensor, packed: Packed | None = None) -> Tensor:

@@ -50,7 +50,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(config, kernels) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Mask) -> Tensor:
-        """(B, S, d) to (B, S, d); `mask` is True at real tokens, (B, 1, 1, S), or the segments."""
+        """(B, S, d) to (B, S, d); `mask` (B, 1, 1, S) is True at real tokens, None if all are; or the segments."""
         x = self.residuals[0](x, lambda y: self.self_output(self.self_heads.self_attend(y, mask, causal=False)[0]))
         x = self.residuals[1](x, self.feed_forward)
         return x

@@ -98,6 +98,8 @@ class WeightedDecoderLayer(IncrementalLayer):
 class WeightedTransformer(Transformer):
     """The Transformer with branched sub-layers and their weights κ and α."""
 
+    varlen = True
+
     def __init__(
         self,
         config: ModelConfig,

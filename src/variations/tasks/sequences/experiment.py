@@ -13,7 +13,7 @@ from torch import Tensor
 from variations import models
 from variations.configuration.transformer import TransformerConfig
 from variations.data.batching import Batch, halves
-from variations.models.flops import Tokens, training_flops
+from variations.models.flops import Tokens, training_flops, uncounted
 from variations.models.kernels import segments, varlen
 from variations.models.loss import Smoothing, cross_entropy
 from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
@@ -66,6 +66,10 @@ class SequenceExperiment(Experiment):
             log.warning("%s set, %s", name, text)
         if cuts:
             self.cut[name] = cuts
+
+    def remarks(self) -> list[str]:
+        """What tables say below the run's row, as sentences."""
+        return [f"{text}." for text in uncounted(self.config)]
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The weights with the recipe's schedule, and κ and α with their own (Ahmed et al. 2017, section 3)."""

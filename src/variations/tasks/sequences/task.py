@@ -78,8 +78,11 @@ class SequenceTask(Task):
         """How attention and dropout masks are computed."""
         if device == "cpu":
             return {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes"}
+        from variations.models import model_class
         from variations.models.kernels import varlen
 
+        if not model_class(config.model.kind).varlen:
+            return {"attention": f"sdpa over padded batches: {config.model.kind} does not say varlen = True"}
         return {"attention": varlen.described(config, device)}
 
     def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:

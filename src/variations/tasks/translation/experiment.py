@@ -78,7 +78,7 @@ class TranslationExperiment(SequenceExperiment):
             "vocabulary": data.subwords.size,
             "dropped_pairs": data.train_tokens.dropped,
             "decoding_seconds": seconds,
-            "remarks": [text for name, text in seen_before(data.corpus) if name in scores],
+            "remarks": [*(text for name, text in seen_before(data.corpus) if name in scores), *self.remarks()],
         } | ({"cut": self.cut} if self.cut else {})
 
     def _translate_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, dict[str, Any]]:
