@@ -2,8 +2,8 @@ r"""Makes the pictures of the dashboard in docs/images, light and dark.
 
     python docs/screenshots.py
 
-Tables and comparisons show recorded runs (`records/`). What records do not hold (attention maps, κ and α, a grid, a row
-that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
+Table, Compare, Scatter and Keys show recorded runs (`records/`). What records do not hold (attention maps, κ and α, a
+grid, a row that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
 nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
 
 A picture of records contains the hash of their table, by which a test notices that it is out of date.
@@ -39,8 +39,8 @@ FAILING = "recipe.lr=1e30"
 """A learning rate at which the loss is soon not finite: a row that fails as rows do."""
 BEST = f"{GRID}/transformer,model.N=2,recipe.lr=1/seed1"
 BRANCHED = f"{GRID}/weighted/seed1"
-READINGS, MEMORY = "readings", "babi_memn2n_1k"
-RECORDED = {READINGS: "toy_weighted_readings", MEMORY: MEMORY}
+READINGS, MEMORY, TABLE3 = "readings", "babi_memn2n_1k", "toy_attention_table3"
+RECORDED = {READINGS: "toy_weighted_readings", MEMORY: MEMORY, TABLE3: TABLE3}
 """Sweeps, and whose records they show; one of another name than its records has the recorded rows alone."""
 TABLE = "table-sha256"
 """Key of a picture's text: the hash of the table that it shows."""
@@ -63,13 +63,13 @@ PICTURES = {
     "dashboard-compare": Picture(
         "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
     ),
-    "dashboard-table": Picture("table", keys={"group": "model.N"}),
+    "dashboard-table": Picture("table", TABLE3, {"group": "model.N"}),
     "dashboard-curves": Picture("curves", keys={"group": "recipe.lr", "rows": CELLS}),
     "dashboard-panels": Picture("curves", keys={"panels": "measures", "rows": CELLS[3:]}, height=800),
     "dashboard-branches": Picture("branches", keys={"run": BRANCHED}),
     "dashboard-attention": Picture("attention", keys={"run": BEST}),
-    "dashboard-scatter": Picture("scatter", READINGS, {"cost": "flops"}),
-    "dashboard-keys": Picture("keys", height=900),
+    "dashboard-scatter": Picture("scatter", TABLE3, {"cost": "flops"}, height=860),
+    "dashboard-keys": Picture("keys", TABLE3, height=900),
 }
 """By the names of their files; that of the running row comes first."""
 
