@@ -2,6 +2,7 @@
 
 import binascii
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from variations.searching.pruning import Pruning, Reporter
 from variations.searching.study import Study
 from variations.store.naming import run_folder
 from variations.store.run_folder import RunFolder
+from variations.system.errors import Interrupted
+from variations.training.loop import Loop
 
 Make = Callable[..., Definition]
 SMALL = {
@@ -78,6 +81,33 @@ def test_a_run_behind_the_median_ends_early_and_says_so(defined: Make) -> None:
     assert folder.result() is None
     reported = study.trials()[2].intermediate_values
     assert reported == {3: pytest.approx(folder.measurements.read()[-1]["dev/ppl"])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["_agree", "_measure"])
+def test_a_verdict_is_kept_if_a_signal_comes_with_it(
+    method: str, defined: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal during the update before the validation, or during the validation."""
+    pruner = {"sweep__search__pruner__kind": "median", "sweep__search__pruner__startup": 2}
+    study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL, **pruner))
+    for _ in range(2):
+        trial(study, 1.0, {3: 1.5, 6: 1.2})
+    folder, original = begin(study), getattr(Loop, method)
+
+    def signalled(self: Loop, trainer: Any, *others: Any, **keywords: Any) -> Any:
+        if trainer.global_step == 3:
+            self.interrupt.received = signal.SIGTERM
+        return original(self, trainer, *others, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loop, method, signalled)
+        with pytest.raises(Interrupted):
+            run(folder.path)
+    assert run(folder.path) == {}
+    status = folder.status()
+    assert status is not None and (status.state, status.reason) == ("pruned", "pruned by its search at step 3")
+    assert sorted(study.trials()[2].intermediate_values) == [3]
 
 
 @pytest.mark.slow

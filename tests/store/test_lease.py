@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -98,6 +99,19 @@ def test_a_living_process_of_this_machine_holds_it_however_silent(tmp_path: Path
     assert watch.free(tmp_path, lease.record) is False
     now[0] = 1e6
     assert watch.free(tmp_path, lease.record) is False
+
+
+def test_in_a_copy_of_a_folder_a_lease_is_free_when_it_has_been_silent(tmp_path: Path) -> None:
+    """The holder lives, and renews the lease of the original alone."""
+    clock = [0.0]
+    folder, copy = tmp_path / "run", tmp_path / "copy"
+    assert Lease.claim(folder, None, "running") is not None
+    shutil.copytree(folder, copy)
+    moved = folder.rename(tmp_path / "moved")
+    watch = Watch(clock=lambda: clock[0])
+    assert (watch.free(moved, read(moved)), watch.free(copy, read(copy))) == (False, None)
+    clock[0] = 61.0
+    assert (watch.free(moved, read(moved)), watch.free(copy, read(copy))) == (False, True)
 
 
 def test_a_number_given_to_another_process_is_not_the_same_process() -> None:

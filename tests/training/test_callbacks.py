@@ -40,7 +40,7 @@ def test_a_finished_run_does_not_train_on(small: Any, made: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [2, 3, 4, 5])
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 6])
 def test_a_continued_run_has_as_much_patience_left(
     step: int, small: Any, made: Any, stopped_at: Any, same_run: Any
 ) -> None:
@@ -50,6 +50,34 @@ def test_a_continued_run_has_as_much_patience_left(
     with pytest.raises(Interrupted):
         fit(config, parts, stopped_at(step))
     assert fit(config, parts, Interrupt()).steps == 6
+    same_run(whole, parts)
+
+
+AT_EPOCHS = (
+    "+callbacks.mine._target_=pytorch_lightning.callbacks.EarlyStopping",  # decides at the end of an epoch
+    "+callbacks.mine.monitor=dev/nll",
+    "+callbacks.mine.min_delta=100",
+    "+callbacks.mine.patience=2",
+    "trainer.val_every=1",
+    "trainer.checkpoint_every=100",
+    "trainer.max_steps=40",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epochs", "updates"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_a_callback_that_ends_training_with_an_epoch_is_a_stop_like_any_other(
+    epochs: int, updates: int, small: Any, made: Any, stopped_at: Any, same_run: Any
+) -> None:
+    config = small(*AT_EPOCHS)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    trained = fit(config, whole, Interrupt())
+    batches = int(trained.step.trainer.num_training_batches)
+    assert (trained.steps, trained.stopped) == (3 * batches, "callback")
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(trained.steps - epochs * batches - updates))
+    again = fit(config, parts, Interrupt())
+    assert (again.steps, again.stopped) == (trained.steps, "callback")
     same_run(whole, parts)
 
 

@@ -9,7 +9,8 @@ Taking a lease over fences the former holder off (see fence.py) before the new o
 
 The holder increments `beat` in its file. A lease is free when it was released; when its holder was a process of this
 machine that has ended; when the pool it was queued in knows no such job; or when an observer has seen no beat for
-`seconds` by its own clock. Clocks of different machines are never compared.
+`seconds` by its own clock. Clocks of different machines are never compared. In a copy of a folder, whose holder works
+on the original, only the last of these counts.
 """
 
 import json
@@ -62,6 +63,12 @@ class Record:
     since: str = "an unknown time"
     beat: int = 0
     seconds: float = SECONDS
+    folder: str = ""
+    """The run's folder, by device and inode: a copy has others."""
+
+    def is_copy(self, folder: Path) -> bool:
+        """Whether the lease was copied with its folder, so that its holder does not work on this one."""
+        return self.folder not in ("", _identity(folder))
 
     @property
     def name(self) -> str:
@@ -101,6 +108,14 @@ def _record(number: int, text: str) -> Record:
         return Record(number, "running")
 
 
+def _identity(folder: Path) -> str:
+    try:
+        found = folder.stat()
+    except OSError:  # deleted meanwhile
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 def _numbers(folder: Path) -> list[int]:
     try:
         names = [path.name for path in folder.iterdir()]
@@ -123,7 +138,7 @@ def silent(folder: Path, *others: Path) -> bool:
     if record is not None:
         if record.state == "released":
             return True
-        if (alive := record.process.alive()) is not None:
+        if (alive := record.process.alive()) is not None and not record.is_copy(folder):
             return not alive
     files = [*others, *([] if record is None else [folder / f"lease-{record.number}.json"])]
     times = [path.stat().st_mtime for path in files if path.exists()]
@@ -161,7 +176,8 @@ class Lease:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         number = 1 if over is None else over.number + 1
         who = {"pid": process.pid, "host": process.host, "place": process.place, "born": process.born}
-        record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, seconds=seconds)  # type: ignore[arg-type]
+        where = {"seconds": seconds, "folder": _identity(folder)}
+        record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, **where)  # type: ignore[arg-type]
         lease = cls(folder, record)
         with writing(folder):
             made = lease._make()
@@ -269,6 +285,8 @@ class Watch:
             return True
         if record.process == Process.of() and record.token not in _held:
             return True
+        if record.is_copy(folder):
+            return self._silent(folder, record)
         process_alive = record.process.alive()
         if record.state == "running" and process_alive is not None:
             return not process_alive

@@ -66,6 +66,10 @@ class Saving(pl.callbacks.Checkpoint):
         """Save if a checkpoint is due, or a callback stops training."""
         self.loop.save_if_due(trainer)
 
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Save if a callback has stopped training with the epoch."""
+        self.loop.save_at_epoch_end(trainer, pl_module)
+
 
 def configured(callbacks: Mapping[str, Any]) -> list[pl.Callback]:
     """The callbacks of a configuration, in its order.

@@ -51,7 +51,9 @@ class Loop(pl.Callback):
         self.average_steps = averaged_steps(config)
         self.best: float | None = None
         self.stopped: str | None = None
-        """Why training ended before max_steps: `interrupted`, `max_minutes`, PRUNED or CALLBACK."""
+        """Why training ended before max_steps: `max_minutes`, PRUNED or CALLBACK. A continued run keeps it."""
+        self.interrupted = False
+        """Whether a signal ends this process, which decides nothing about the run."""
         self.validated: tuple[int, Metrics] = (-1, {})
         """Step and metrics of the latest validation."""
         self._callbacks = self._ended_by = to_dict(config)["callbacks"]
@@ -59,7 +61,7 @@ class Loop(pl.Callback):
         self._measured: list[Any] | None = None
         """Of the latest checkpoint: size and hash of the measurements before it."""
         self._last_step = self._saved_step = -1
-        self._due = False
+        self._due = self._postponed = False
         self._last_save = 0.0
         self._tracked = False
 
@@ -80,11 +82,16 @@ class Loop(pl.Callback):
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
-        # A run that had already used its minutes before its test gets no further ones.
-        ended = self.stopped == CALLBACK and self._callbacks == self._ended_by
-        keeps = ended or (self.stopped == "max_minutes" and self._overtime(task))
-        self.stopped = self.stopped if keeps else None
+        self.stopped = self.stopped if self._stays_stopped(task) else None
         trainer.should_stop = self.stopped is not None
+
+    def _stays_stopped(self, task: Any) -> bool:
+        """Whether the reason for which the checkpoint's training had ended is still one."""
+        if self.stopped == CALLBACK:
+            return bool(self._callbacks == self._ended_by)
+        if self.stopped == PRUNED:
+            return self.config.search.trial is not None
+        return self.stopped == "max_minutes" and self._overtime(task)  # then it gets no further ones
 
     def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
         """From here on, a signal may stop the run at once."""
@@ -102,7 +109,10 @@ class Loop(pl.Callback):
         timed = self._agree(trainer, task, last)
         due = step % self.val_every == 0 or last
         measured = due or step % self.config.trainer.log_every == 0
-        saved = self._due = step % self.checkpoint_every == 0 or last or timed or self.stopped is not None
+        ends = last or self.stopped is not None
+        wanted = step % self.checkpoint_every == 0 or timed or ends or self.interrupted or self._postponed
+        self._postponed = wanted and not ends and self._callbacks_follow(trainer, task)
+        saved = self._due = wanted and not self._postponed
         if measured or saved or step in self.average_steps:
             task.guard.settle()
         if measured:
@@ -116,15 +126,28 @@ class Loop(pl.Callback):
             task.budget.start_clock()
 
     def save_if_due(self, trainer: pl.Trainer) -> None:
-        """Save the run's state after an update, if a checkpoint is due or training ends."""
+        """Save the run's state after an update, if a checkpoint is due or training ends; after all other callbacks."""
         step = trainer.global_step
         if step != self._last_step or step == self._saved_step:
             return
-        if trainer.should_stop and self.stopped is None and step < self.config.trainer.max_steps:
+        self._note_stop(trainer)
+        if self.interrupted:  # only now, so that a callback's stop can be told from it
+            trainer.should_stop = True
+        self._save(trainer)
+
+    def save_at_epoch_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """Save the run's state if a callback has stopped training with this epoch; after all other callbacks."""
+        if _ends_epoch(trainer, task):
+            self._note_stop(trainer)
+            self._save(trainer)
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        if (self._due or self.stopped is not None) and self._saved_step != trainer.global_step:
+            self._save_full(trainer, trainer.global_step)
+
+    def _note_stop(self, trainer: pl.Trainer) -> None:
+        if trainer.should_stop and self.stopped is None and trainer.global_step < self.config.trainer.max_steps:
             self.stopped = CALLBACK
-        if self._due or self.stopped is not None:
-            self._saved_step = step
-            self._save_full(trainer, step)
 
     def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
         """Decide for all ranks whether to stop, and whether a checkpoint is due: True if it is."""
@@ -133,10 +156,19 @@ class Loop(pl.Callback):
         received, timed, overtime = task.ranks.max([self.interrupt.received or 0, timed, self._overtime(task)])
         if received:
             self.interrupt.received = signal.Signals(received)
-        if not last and (received or overtime):
-            self.stopped = "interrupted" if received else "max_minutes"
+        self.interrupted = bool(received) and not last and not self._callbacks_follow(trainer, task)
+        if overtime and not (last or received):
+            self.stopped = "max_minutes"
             trainer.should_stop = True
         return bool(timed)
+
+    def _callbacks_follow(self, trainer: pl.Trainer, task: Any) -> bool:
+        """Whether callbacks of the configuration may still do something at the end of the epoch, after this update.
+
+        Then no checkpoint is written here, and a signal does not stop the run before the next update: Lightning does
+        not call them again when it continues.
+        """
+        return bool(self._callbacks) and _ends_epoch(trainer, task)
 
     def _overtime(self, task: Any) -> bool:
         limit = self.config.trainer.max_minutes
@@ -167,6 +199,7 @@ class Loop(pl.Callback):
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
+        self._saved_step = step
         self.folder.measurements.sync()  # after a power cut, no checkpoint may lack its earlier lines
         self._measured = self.folder.measurements.fingerprint()
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
@@ -188,9 +221,12 @@ class Loop(pl.Callback):
         return {"best": self.best, "stopped": self.stopped, "measured": self._measured, "callbacks": self._callbacks}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state from a checkpoint; a run that was interrupted there goes on."""
+        """Restore the state from a checkpoint."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
         self._measured = state_dict.get("measured")
         self._ended_by = state_dict.get("callbacks", self._callbacks)
-        if self.stopped == "interrupted":
-            self.stopped = None
+
+
+def _ends_epoch(trainer: pl.Trainer, task: Any) -> bool:
+    """Whether the present batch is the last one of its epoch."""
+    return bool(task.place_of_batch()[1] + 1 == trainer.num_training_batches)

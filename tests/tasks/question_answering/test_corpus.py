@@ -1,5 +1,6 @@
 """Selecting tasks, holding out questions for validation, and converting questions to tensors."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from variations.system.errors import DataError, UserError
-from variations.tasks.question_answering.corpus import TASKS, fingerprint, hold_out, load
+from variations.tasks.question_answering.corpus import TASKS, fingerprint, hold_out, load, path_of
 from variations.tasks.question_answering.encoding import Vocabulary, encode
 from variations.tasks.question_answering.reader import Question
 
@@ -73,7 +74,24 @@ def test_the_fingerprint_follows_the_content(tmp_path: Path) -> None:
     write(tmp_path, 1, "test")
     before = fingerprint(tmp_path, [1], "1k")
     assert before == fingerprint(tmp_path, [1], "1k")
+    test = path_of(tmp_path, 1, "1k", "test")
+    compressed = test.with_name(f"{test.name}.gz")
+    compressed.write_bytes(gzip.compress(test.read_bytes()))
+    test.unlink()
+    assert before == fingerprint(tmp_path, [1], "1k")
+    compressed.unlink()
     write(tmp_path, 1, "test", 11)
+    assert before != fingerprint(tmp_path, [1], "1k")
+
+
+def test_a_question_that_moves_from_training_to_test_changes_the_fingerprint(tmp_path: Path) -> None:
+    write(tmp_path, 1, "train", 12)
+    write(tmp_path, 1, "test")
+    before = fingerprint(tmp_path, [1], "1k")
+    train, test = (path_of(tmp_path, 1, "1k", part) for part in ("train", "test"))
+    lines = train.read_text(encoding="utf-8").splitlines(keepends=True)
+    test.write_text("".join(lines[-2:]) + test.read_text(encoding="utf-8"), encoding="utf-8")
+    train.write_text("".join(lines[:-2]), encoding="utf-8")  # all bytes are in the same order as before
     assert before != fingerprint(tmp_path, [1], "1k")
 
 

@@ -216,13 +216,19 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("places", [(3,), (4,), (5,), (4, 8)])
+@pytest.mark.parametrize(
+    ("places", "further"),
+    [((3,), []), ((4,), []), ((5,), []), ((4, 8), []), ((3, 6), ["trainer.extra={limit_train_batches: 3}"])],
+)
 def test_an_interrupted_run_is_the_run_that_was_not(
-    places: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: tuple[int, ...], further: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop in mid-epoch, at its end, after the next one's first batch, and at two ends; each epoch has four batches."""
+    """Stop in mid-epoch, at its end, after the next one's first batch, and at two ends; each epoch has four batches.
+
+    Where Lightning takes only three of them at a time, they follow one another as they would otherwise.
+    """
     overrides = ["recipe.noise=0.2", "recipe.linear_epochs=1", "trainer.max_steps=10", "trainer.log_every=1"]
-    of = config(*overrides, "logger=none", "trainer.progress=false")
+    of = config(*overrides, *further, "logger=none", "trainer.progress=false")
     folders = []
     for name in ("whole", "parts"):
         folders.append(RunFolder(tmp_path / name))

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
+from variations.data.text import read_text
 from variations.system.errors import DataError, UserError
 from variations.tasks.question_answering.reader import Question, read
 
@@ -107,11 +108,12 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
 
 
 def fingerprint(root: Path, tasks: Sequence[int], size: str) -> str:
-    """SHA-256 over the files that `load` reads: runs with the same fingerprint have the same questions."""
+    """SHA-256 over the texts that `load` reads, compressed or not: the same fingerprint means the same questions."""
     digest = sha256()
     for task in tasks:
         for part in ("train", "test"):
-            digest.update(path_of(root, task, size, part).read_bytes())
+            text = sha256(read_text(path_of(root, task, size, part)).encode()).hexdigest()
+            digest.update(f"{task} {part} {text}\n".encode())
     return digest.hexdigest()
 
 

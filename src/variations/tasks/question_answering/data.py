@@ -54,11 +54,14 @@ class Batch:
 
 
 class EpochBatches:
-    """The batches of successive epochs, each epoch drawn with its own seeds; the state is the position among them."""
+    """The batches of successive epochs, each epoch drawn with its own seeds; the state is the position among them.
+
+    An iteration goes on where the last one was left, so that a part of an epoch (`limit_train_batches`) is followed by
+    the next part, in a continued run as well.
+    """
 
     def __init__(self, config: QuestionAnsweringConfig, groups: list[Group]) -> None:
         self.config, self.groups = config, groups
-        self._start = (0, 0)
         self._position = (0, 0)
 
     def __len__(self) -> int:
@@ -66,13 +69,12 @@ class EpochBatches:
         return max(1, max(len(group.train) for group in self.groups) // self.config.recipe.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, done = self._start
-        self._start = (epoch, 0)
+        epoch, done = self._position
+        if done == len(self):
+            epoch, done = epoch + 1, 0
         drawn = {group.name: self._draw(group, epoch) for group in self.groups}
         for number in range(done, len(self)):
-            self._position = (epoch, number + 1)
-            if number + 1 == len(self):  # before the yield: Lightning counts batches and does not ask for another
-                self._start = (epoch + 1, 0)
+            self._position = (epoch, number + 1)  # before the yield: Lightning counts, and does not ask for another
             yield Batch({name: draws.batch(number) for name, draws in drawn.items()}, [epoch, number])
 
     def _draw(self, group: Group, epoch: int) -> Draws:
@@ -86,8 +88,7 @@ class EpochBatches:
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue after the batches that were yielded."""
-        epoch, batches = state["epoch"], state["batches"]
-        self._start = self._position = (epoch + 1, 0) if batches == len(self) else (epoch, batches)
+        self._position = (state["epoch"], state["batches"])
 
 
 class QuestionAnsweringData(pl.LightningDataModule):
