@@ -1,5 +1,6 @@
 """What a file written as a whole may replace, and what killed writers leave."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -7,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.places import CONF, SWEEPS
-from variations.store.atomic import destination, refuse_unwritable, write_text
-from variations.system.errors import UserError
+from variations.store.atomic import destination, disk_refusals_told, refuse_unwritable, write_text
+from variations.system.errors import RunFailedError, UserError
 
 
 def test_the_file_that_a_link_names_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
@@ -70,3 +71,16 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
     (tmp_path / "two").symlink_to(tmp_path / "one")
     with pytest.raises(OSError, match="symbolic links"):
         destination(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (errno.EMFILE, "too many files are open"),
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EIO, "cannot be written to"),
+    ],
+)
+def test_what_the_system_refuses_a_run_is_told_with_a_remedy(code: int, told: str) -> None:
+    with pytest.raises(RunFailedError, match=rf"{told}.*run the same command again to continue"), disk_refusals_told():
+        raise OSError(code, os.strerror(code), "a file")

@@ -103,10 +103,14 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def disk_refusals_told() -> Iterator[None]:
-    """Raise RunFailedError if a run is stopped by a disk that is full, broken or read-only."""
+    """Raise RunFailedError if a disk that is full, broken or read-only stops a run, or the limit on open files."""
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise RunFailedError(
+                "too many files are open: raise the limit (ulimit -n 1024) and run the same command again to continue."
+            ) from error
         if error.errno not in (*FULL, *BROKEN, errno.EACCES):
             raise
         what, remedy = ("is full", "free some space") if error.errno in FULL else ("cannot be written to", "repair it")
