@@ -148,7 +148,7 @@ def table(
         sweep: The name of a file in `sweeps/`, or of a grid.
         runs: Root of the run store.
         rows: Only these rows.
-        seeds: Only these seeds; None: those of the sweep file, or all of a grid.
+        seeds: Only these seeds; None: those of the sweep file, and all others that have runs.
 
     Raises:
         UserError: The sweep has no rows, or `rows` names an unknown one.

@@ -56,7 +56,7 @@ class SweepKeys:
     rows: list[str] | None = None
     """Only these rows."""
     seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file, or all of a grid."""
+    """Only these seeds; null: those of the sweep file, and all others that have runs."""
 
     @property
     def store(self) -> Path:

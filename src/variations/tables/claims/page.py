@@ -19,8 +19,8 @@ from, under the numbers of their claims. [How a verdict is reached](#how-a-verdi
 [how to read a comparison](#how-to-read-a-comparison) explains the columns. The built-in corpus is artificial: verdicts
 on it alone say little about natural text.
 
-`python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
-[records](../records); nothing is edited by hand.
+`python src/claims.py out=docs/claims.md` writes this page from the files in [conf/claims](../conf/claims) and the run
+records in [records](../records); nothing is edited by hand.
 """
 
 RULE = f"""## How a verdict is reached
@@ -74,17 +74,19 @@ difference easily contradicted.
 - *What an interval covers*: for BLEU, chance in seeds and in sentences; for errors of memory networks, chance in
   questions and in the restarts of one seed, which count as seeds do; for the order of a table's rows, chance in the
   rows that the table happens to have, where restarts do not count as seeds. For other measures it is Student's t
-  interval over seeds. An interval over restarts is that of arbitrary restarts, not of the best ones, which the errors
-  are of, and so tends to be too wide.
+  interval over seeds. The errors are those of the best restarts, but the interval describes arbitrary ones, and so
+  tends to be too wide.
 - *saved*: the part of the base row's budget that `a` does not need to reach the dev loss at which training of the base
   row ends. That dev loss is the mean over the base row's seeds. The base row's budget ends where each seed first
   reached it (interpolated between validations), which may be long before its last step; a seed that ends above it
   counts with its whole length. "not reached" stands before the saving if some seed of `a` never reaches that dev loss:
   the seed counts with its whole length, so the figure is an upper bound, and cannot support the claim. Other dev losses
   are of the tested weights, so the two may differ.
-- *outcome*: "contradicts: less than the margin" is said if the whole interval has the claimed sign.
-- *seeds*: of both rows, or "1 and 3" of `a` and of `b`.
+- *outcome*: *supports*, *contradicts* or *open*. "contradicts: less than the margin" means that the whole interval has
+  the claimed sign, but the difference is too small to count.
+- *seeds*: of both rows, or "1 and 3" of `a` and of `b`; "10 restarts" for memory networks; "2 or more" if rows differ.
 - *detectable*: the smallest true difference that this many seeds would have shown with probability {POWER:g}.
+- *device-hours*: runs that were copied from another sweep, and rows that test another row's weights, add none.
 - *recalled* marks a published figure that is quoted from memory, and was not checked against the publication.
 """
 
@@ -251,5 +253,4 @@ def _efforts(efforts: Sequence[Effort]) -> str:
         f"{item.hours:.1f} | {item.devices} |"
         for item in efforts
     ]
-    free = "Runs that were copied from another sweep, and rows that test another row's weights, add no hours."
-    return "\n".join([*lines, "", free]) + "\n"
+    return "\n".join(lines) + "\n"
