@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from variations.commands import run
+from variations.configuration import own_classes
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import own_code
 from variations.store.inputs import recorded
@@ -26,6 +28,13 @@ class Scaled(Heads):
     def attend(self, q, seen, mask, *, causal):
         return super().attend(2 * q, seen, mask, causal=causal)
 """
+
+
+def edit(module: Path, code: str) -> None:
+    """Write a module's file, and let this process know it as little as a new one would."""
+    module.write_text(code, encoding="utf-8")
+    sys.modules.pop(module.stem, None)
+    own_classes._first_seen.clear()
 
 
 @pytest.fixture
@@ -65,6 +74,22 @@ def test_modules_are_those_of_classes_that_are_not_installed_with_us(module: Pat
 
 
 @pytest.mark.slow
+def test_a_class_that_was_edited_after_its_import_is_not_trained_under_its_new_text(config: Any, module: Path) -> None:
+    """As in a notebook: the second run would train the former class, and store the text of the present one."""
+    done = RunFolder(run.execute(config))
+    module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
+    again = replace(config, name="again")
+    again.variation = replace(config.variation, row="again")
+    with pytest.raises(UserError, match=r"their_attention\.py changed after this process imported it, so the former"):
+        run.execute(again)
+    assert not run_folder(again).exists()
+    run.execute(config)  # a finished run is left alone
+    assert (done.path / module.name).read_text(encoding="utf-8") == CODE
+    edit(module, module.read_text(encoding="utf-8"))
+    assert (RunFolder(run.execute(again)).path / module.name).read_text(encoding="utf-8") == module.read_text()
+
+
+@pytest.mark.slow
 def test_an_edited_class_is_noticed(
     config: Any, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +100,7 @@ def test_an_edited_class_is_noticed(
     assert own_code.edited(folder.config(), recorded(folder)) == []
     assert (folder.result() or {})["remarks"] == ["FLOPs are counted with dot-product attention in place of Scaled."]
 
-    module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
+    edit(module, CODE.replace("2 * q", "3 * q"))
     run.execute(config)  # finished already
     told = capsys.readouterr().err
     assert own_code.edited(folder.config(), recorded(folder)) == ["their_attention.py"]
@@ -91,7 +116,7 @@ def test_an_edited_class_is_noticed(
     (folder.path / "result.json").unlink()
     with pytest.raises(UserError, match=r"cannot continue: .*their_attention\.py changed after this run was started"):
         run.execute(config)
-    module.write_text(CODE, encoding="utf-8")
+    edit(module, CODE)
     run.execute(config)
     assert folder.finished()
 
@@ -101,7 +126,7 @@ def test_a_class_may_be_mended_while_nothing_is_trained_that_would_be_continued(
     start = "    def attend(self, q, seen, mask, *, causal):\n"
     fault = "        Scaled.calls += self.training and torch.is_grad_enabled()\n        1 / (Scaled.calls < 20)\n"
     broken = CODE.replace(start, f"    calls = 0\n{start}{fault}")
-    module.write_text(broken, encoding="utf-8")
+    edit(module, broken)
     config.trainer.max_steps, config.trainer.log_every, config.trainer.val_every = 30, 1, 30
     with pytest.raises(ZeroDivisionError):
         run.execute(config)
@@ -109,7 +134,7 @@ def test_a_class_may_be_mended_while_nothing_is_trained_that_would_be_continued(
     assert folder.state() == "failed" and folder.measurements.read() and not folder.has_checkpoint()
 
     sys.modules.pop("their_attention")
-    module.write_text(CODE, encoding="utf-8")
+    edit(module, CODE)
     run.execute(config)
     assert folder.finished()
     assert [line["step"] for line in folder.measurements.read()] == list(range(1, 31))

@@ -1,5 +1,7 @@
 """The same run twice, and what result.json reports about it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -15,12 +17,27 @@ from variations.training.interrupt import Interrupt
 CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
 
 
+@contextmanager
+def settings_of_a_notebook() -> Iterator[None]:
+    """What a program may have set before it trains a run, whose result must not depend on it."""
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            yield
+        assert (torch.get_default_dtype(), torch.get_default_device().type) == (torch.float64, "meta")
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+
+
 @pytest.mark.slow
 def test_the_same_result_twice(small: Any, same_run: Any) -> None:
     folders = []
-    for name in ("one", "other"):
+    for name, around in (("one", nullcontext()), ("other", settings_of_a_notebook())):
         config = small(*CHANGES, f"name={name}")
-        run.execute(config)
+        with around:
+            run.execute(config)
         folders.append(RunFolder(naming.run_folder(config)))
         torch.manual_seed(len(folders))  # earlier work in this process must not matter
     same_run(*folders)

@@ -45,6 +45,8 @@ def execute(config: RunConfig) -> Path:
     home = naming.run_folder(config)
     folder = RunFolder(ledger.workplace(home, config))
     new = not folder.path.exists()
+    if not folder.finished():
+        own_code.refuse_edited(to_dict(config))
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
         refuse_damaged(folder.path, folder.result() or {}, config.task, folder.config())
@@ -90,6 +92,7 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
     queued = key is not None
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
+    own_code.refuse_edited(to_dict(config))  # also the first look at them, before they are imported
     if processes.is_rank():
         fence.join(folder.path, processes.lease_name())
         return _work(config, folder)
@@ -195,10 +198,12 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
 def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
     from variations.training import tracking
     from variations.training.outcome import outcome
+    from variations.training.performance import as_in_a_new_process
 
     code: int = ExitCode.FAILED
     try:
-        result = outcome(config, folder, _train(config, folder, interrupt))
+        with as_in_a_new_process():
+            result = outcome(config, folder, _train(config, folder, interrupt))
         code = ExitCode.OK
     except Interrupted as stop:
         code = stop.exit_code

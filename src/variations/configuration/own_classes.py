@@ -1,9 +1,12 @@
 """Classes of other packages, which a configuration names as `package.module:Class`."""
 
+import hashlib
 import importlib
+import importlib.util
 import pkgutil
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from variations.system.errors import ConfigError
 from variations.system.exceptions import raised
@@ -22,6 +25,8 @@ def class_named(key: str, name: str) -> type:
         ConfigError: There is no such module or class, or the module cannot be imported.
     """
     module, _, attribute = name.partition(":")
+    if (file := file_of(module)) is not None:
+        is_as_imported(file)
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
@@ -36,6 +41,29 @@ def class_named(key: str, name: str) -> type:
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
     return found
+
+
+_first_seen: dict[Path, str] = {}
+"""SHA-256 of the files of modules, from before this process imported them."""
+
+
+def file_of(module: str) -> Path | None:
+    """The Python file of a module; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    origin = spec.origin if spec is not None else None
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def is_as_imported(file: Path) -> bool:
+    """Whether a file is as it was when first asked about, which is before the process imports it.
+
+    A module is imported once: edits after that have no effect until Python is started again.
+    """
+    now = hashlib.sha256(file.read_bytes()).hexdigest()
+    return _first_seen.setdefault(file, now) == now
 
 
 def module_files(names: Iterable[str]) -> list[str]:

@@ -1,12 +1,12 @@
 """The source of the tasks and classes of other packages that a run uses: an input like its texts, kept with the run."""
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
+from variations.configuration.own_classes import file_of, is_as_imported
 from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
 from variations.store.checksums import file_sha256
@@ -29,7 +29,7 @@ def modules(config: Mapping[str, Any]) -> dict[str, Path]:
     """
     found = _of_task(str(config.get("task") or DEFAULT))
     for module in dict.fromkeys(_names(config)):
-        if module.partition(".")[0] not in _INSTALLED and (file := _file(module)) is not None:
+        if module.partition(".")[0] not in _INSTALLED and (file := file_of(module)) is not None:
             found[f"{module}.py"] = file
     return found
 
@@ -38,7 +38,7 @@ def _of_task(name: str) -> dict[str, Path]:
     if name in BUILT_IN:
         return {}
     module = type(named(name)).__module__
-    package, file = module.rpartition(".")[0], _file(module)
+    package, file = module.rpartition(".")[0], file_of(module)
     if not package or file is None:
         return {} if file is None else {f"{module}.py": file}
     return {f"{package}.{path.name}": path for path in sorted(file.parent.glob("*.py"))}
@@ -56,21 +56,26 @@ def _names(config: Mapping[str, Any]) -> Iterator[str]:
             yield value.rpartition(".")[0]
 
 
-def _file(module: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    origin = spec.origin if spec is not None else None
-    return Path(origin) if origin is not None and origin.endswith(".py") else None
+def refuse_edited(config: Mapping[str, Any]) -> None:
+    """Check that this process would train the code that is stored with the run.
+
+    Raises:
+        UserError: A module was edited after this process imported it.
+    """
+    if late := [str(file) for file in modules(config).values() if not is_as_imported(file)]:
+        raise UserError(
+            f"{', '.join(late)} changed after this process imported it, so the former code would be trained: start the "
+            "command again (in a notebook, restart the kernel)."
+        )
 
 
 def keep(config: Any, folder: RunFolder) -> dict[str, str]:
     """Copy the modules of a run into its folder; return the SHA-256 of each.
 
     Raises:
-        UserError: The run was trained with other contents of one.
+        UserError: The run was trained with other contents of one, or one was edited since this process imported it.
     """
+    refuse_edited(to_dict(config))
     kept: dict[str, str] = {}
     for name, file in modules(to_dict(config)).items():
         kept |= inputs.keep(folder, file, name)

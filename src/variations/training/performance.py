@@ -7,7 +7,8 @@ torch's defaults.
 import ctypes
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,25 @@ KEPT_PRIMITIVES = 32
 batch shape, by half a gigabyte in 48 batches, without being faster, since new lengths can rarely reuse code."""
 FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
+
+
+@contextmanager
+def as_in_a_new_process() -> Iterator[None]:
+    """Undo, for a run, what the program around it may have set: torch's default type and device, and autocast."""
+    import torch
+
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with ExitStack() as stack:
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 def apply(
