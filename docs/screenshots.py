@@ -3,8 +3,9 @@ r"""Makes the pictures of the dashboard in docs/images, light and dark.
     python docs/screenshots.py
 
 Table, Compare, Scatter and Keys show recorded runs (`records/`). What records do not hold (attention maps, κ and α, a
-grid, a row that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
-nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
+grid, a row that is running and one that failed) comes from a small grid on the built-in corpus, which this script
+trains first: nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not
+run again.
 
 A picture of records contains the hash of their table, by which a test notices that it is out of date.
 
