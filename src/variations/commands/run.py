@@ -92,7 +92,6 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
     queued = key is not None
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
-    own_code.refuse_edited(to_dict(config))  # also the first look at them, before they are imported
     if processes.is_rank():
         fence.join(folder.path, processes.lease_name())
         return _work(config, folder)
@@ -200,6 +199,7 @@ def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dic
     from variations.training.outcome import outcome
     from variations.training.performance import as_in_a_new_process
 
+    own_code.refuse_edited(to_dict(config))  # in a process of its own, the first look at them before they are imported
     code: int = ExitCode.FAILED
     try:
         with as_in_a_new_process():

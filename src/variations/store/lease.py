@@ -285,9 +285,9 @@ class Watch:
             return True
         if record.process == Process.of() and record.token not in _held:
             return True
-        if record.is_copy(folder):
-            return self._silent(folder, record)
         process_alive = record.process.alive()
+        if record.is_copy(folder) and (process_alive is not False or record.state != "running"):
+            return self._silent(folder, record)
         if record.state == "running" and process_alive is not None:
             return not process_alive
         job_alive = self.alive(record.pool, record.key) if record.pool and record.key else None

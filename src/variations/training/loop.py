@@ -133,21 +133,20 @@ class Loop(pl.Callback):
         self._note_stop(trainer)
         if self.interrupted:  # only now, so that a callback's stop can be told from it
             trainer.should_stop = True
-        self._save(trainer)
+        if self._due or self.stopped is not None:
+            self._save_full(trainer, step)
 
     def save_at_epoch_end(self, trainer: pl.Trainer, task: Any) -> None:
         """Save the run's state if a callback has stopped training with this epoch; after all other callbacks."""
-        if _ends_epoch(trainer, task):
-            self._note_stop(trainer)
-            self._save(trainer)
-
-    def _save(self, trainer: pl.Trainer) -> None:
-        if (self._due or self.stopped is not None) and self._saved_step != trainer.global_step:
+        if not self.interrupted and _ends_epoch(trainer, task) and self._note_stop(trainer):
             self._save_full(trainer, trainer.global_step)
 
-    def _note_stop(self, trainer: pl.Trainer) -> None:
-        if trainer.should_stop and self.stopped is None and trainer.global_step < self.config.trainer.max_steps:
+    def _note_stop(self, trainer: pl.Trainer) -> bool:
+        """Whether a callback has stopped training since the last call."""
+        found = trainer.should_stop and self.stopped is None and trainer.global_step < self.config.trainer.max_steps
+        if found:
             self.stopped = CALLBACK
+        return found
 
     def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
         """Decide for all ranks whether to stop, and whether a checkpoint is due: True if it is."""
