@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import sacrebleu
+import yaml
 
 from variations.commands.record import RecordConfig, show
 from variations.configuration.schema import SweepConfig
@@ -448,6 +449,28 @@ def test_a_record_in_a_run_store_is_recorded_as_it_is(
     found = record(sweep, copied, records)
     assert found.written == {} and found.unchanged
     assert {path: path.read_bytes() for path in records.rglob("*") if path.is_file()} == contents
+
+
+@pytest.mark.slow
+def test_a_record_that_a_sweep_has_copied_says_nothing_of_the_machine(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    """The copy has a configuration and a status of its own, and a lease."""
+    records, copied = tmp_path / "records", tmp_path / "copied"
+    fill(put)
+    record(sweep, store, records)
+    shutil.copytree(records, copied)
+    for run in copied.glob("*/*/seed*"):
+        config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        config["data"]["cache"] = "/home/somebody/cache"
+        (run / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        RunFolder(run).write_result(json.loads((run / "result.json").read_text(encoding="utf-8")))
+        (run / "lease-1.json").write_text('{"state": "released", "host": "somebodys"}', encoding="utf-8")
+    found = record(sweep, copied, tmp_path / "again")
+    assert found.written and not found.broken
+    files = [path for path in (tmp_path / "again").rglob("*") if path.is_file()]
+    assert not [path for path in files if path.name.startswith("lease-")]
+    assert not [path for path in files if path.suffix == ".yaml" and "somebody" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.slow

@@ -200,27 +200,34 @@ def _without_places(value: Any) -> Any:
 
 def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
     """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is,
-    except for sentences that may not be published."""
+    except for sentences that may not be published; of one that a sweep has copied, the documents are new."""
     folder = run.folder
     if (folder.path / "metrics.jsonl.gz").is_file():
-        found = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("."))
+        found = (
+            path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith((".", "lease-"))
+        )
         kept = (path for path in found if texts or not _may_not_be_published(path))
-        return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
-    status = read_json(folder.path / "status.json")
-    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.measurements.read())
-    files: dict[str, Any] = {
-        "config.yaml": published(run.config),
-        "status.json": published(status),
-        "result.json": sealed(published(run.result), published(run.config), metrics.encode() or None),
-        "environment.json": published(folder.environment() or {}),
-        "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
-    }
+        files = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
+        by_sweep = any(folder.path.glob("lease-*.json"))
+        return files | (_documents(run, gzip.decompress(files["metrics.jsonl.gz"])) if by_sweep else {})
+    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.measurements.read()).encode()
+    files = _documents(run, metrics) | {"metrics.jsonl.gz": gzip.compress(metrics, 9, mtime=0)}
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(run.config).record(run)
     for path in sorted(folder.hypotheses.glob("*.*")) if texts else ():
         if path.suffix in (".ref", ".src"):
             files[f"hypotheses/{path.name}.gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
     return files
+
+
+def _documents(run: TestedRun, metrics: bytes) -> dict[str, Any]:
+    """The files of a record that describe the run, without what may not be published."""
+    return {
+        "config.yaml": published(run.config),
+        "status.json": published(read_json(run.folder.path / "status.json")),
+        "result.json": sealed(published(run.result), published(run.config), metrics or None),
+        "environment.json": published(run.folder.environment() or {}),
+    }
 
 
 def _may_not_be_published(path: Path) -> bool:
