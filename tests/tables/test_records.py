@@ -435,15 +435,23 @@ def test_records_that_cannot_be_written_are_told_in_a_sentence(
     assert len(record(sweep, store, records).written) == 6
 
 
-@pytest.mark.slow
-def test_a_record_in_a_run_store_is_recorded_as_it_is(
-    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
-) -> None:
-    """Records copied into a run store let a sweep skip their rows; their hypotheses must survive the next recording."""
-    records, copied = tmp_path / "records", tmp_path / "copied"
+@pytest.fixture
+def records(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> Path:
+    """Records of the sweep's runs."""
     fill(put)
-    record(sweep, store, records)
-    shutil.copytree(records, copied)
+    record(sweep, store, tmp_path / "records")
+    return tmp_path / "records"
+
+
+@pytest.fixture
+def copied(records: Path, tmp_path: Path) -> Path:
+    """A run store that has them."""
+    return Path(shutil.copytree(records, tmp_path / "copied"))
+
+
+@pytest.mark.slow
+def test_a_record_in_a_run_store_is_recorded_as_it_is(sweep: SweepDefinition, records: Path, copied: Path) -> None:
+    """Records copied into a run store let a sweep skip their rows; their hypotheses must survive the next recording."""
     contents = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
     assert any("hypotheses" in path.parts for path in contents)
     found = record(sweep, copied, records)
@@ -453,13 +461,9 @@ def test_a_record_in_a_run_store_is_recorded_as_it_is(
 
 @pytest.mark.slow
 def test_a_record_that_a_sweep_has_copied_says_nothing_of_the_machine(
-    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+    sweep: SweepDefinition, copied: Path, tmp_path: Path
 ) -> None:
     """The copy has a configuration and a status of its own, and a lease."""
-    records, copied = tmp_path / "records", tmp_path / "copied"
-    fill(put)
-    record(sweep, store, records)
-    shutil.copytree(records, copied)
     for run in copied.glob("*/*/seed*"):
         config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         config["data"]["cache"] = "/home/somebody/cache"

@@ -176,8 +176,8 @@ class Lease:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         number = 1 if over is None else over.number + 1
         who = {"pid": process.pid, "host": process.host, "place": process.place, "born": process.born}
-        where = {"seconds": seconds, "folder": _identity(folder)}
-        record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, **where)  # type: ignore[arg-type]
+        who["folder"] = _identity(folder)
+        record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, seconds=seconds)  # type: ignore[arg-type]
         lease = cls(folder, record)
         with writing(folder):
             made = lease._make()
