@@ -12,7 +12,7 @@ from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
-from variations.sweeping.outcomes import Outcome, other_inputs
+from variations.sweeping.outcomes import Outcome, equal_networks, other_inputs
 from variations.system.errors import ConfigError
 from variations.tasks.translation.data.fingerprints import present
 
@@ -373,3 +373,15 @@ def test_rows_that_were_finished_with_another_text_are_named(tmp_path: Path) -> 
     (text / "test.de").write_text("two\n")
     (warning,) = other_inputs(Outcome.of(job) for job in jobs)
     assert warning.startswith(f"data=files,model.h=2, seed 1; data=files,model.h=4, seed 1: test.de in {text} changed")
+
+
+def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
+    words = [f"runs={tmp_path}", "sweep=demo", "sweep.seeds=[1,2]"]
+    assert equal_networks(Outcome.of(job) for job in expand(words)) == []
+    (warning,) = equal_networks(Outcome.of(job) for job in expand([*words, "positions=sinusoidal"]))
+    assert warning.startswith("transformer; learned_positions: these rows make the same changes")
+
+
+def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:
+    jobs = expand([f"runs={tmp_path}", "sweep=toy_weighted_table3", "branch.eval_mode=learned"])
+    assert equal_networks(Outcome.of(job) for job in jobs) == []

@@ -11,7 +11,7 @@ from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
-from variations.store.differences import changes, differences
+from variations.store.differences import differences, equal_rows
 from variations.system.errors import UserError
 from variations.tables import text
 from variations.tables.collect import hours_name
@@ -267,23 +267,6 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     return said
 
 
-def _equal(lines: Sequence[PlanLine]) -> list[str]:
-    """A sentence for each group of rows whose differences have no effect."""
-    groups: list[tuple[dict[str, Any], list[PlanLine]]] = []
-    for line in lines:
-        if line.row.config is None or not line.row.launches or line.row.reuses:
-            continue
-        config = asdict(line.row.config)
-        for first, group in groups:
-            if group[0].size == line.size and not changes(first, config):
-                group.append(line)
-                break
-        else:
-            groups.append((config, [line]))
-    names = [[line.row.definition.row for line in group] for _, group in groups if len(group) > 1]
-    return [f"{'; '.join(rows)}: these rows make the same changes and train equal networks." for rows in names]
-
-
 def _bases(lines: Sequence[PlanLine]) -> list[str]:
     """Sentences for each table that has rows which are not compared with its first row."""
     said = []
@@ -339,7 +322,9 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             "Measured on one device; communication between devices is not included.",
         ),
     ]
-    return [*_bases(lines), *_equal(lines), *(remark for applies, remark in told if applies)]
+    rows = [line.row for line in lines if line.row.launches and not line.row.reuses]
+    equal = equal_rows({row.definition.row: asdict(row.config) for row in rows if row.config is not None})
+    return [*_bases(lines), *equal, *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

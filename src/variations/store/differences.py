@@ -1,5 +1,6 @@
 """What a row's configuration changes in that of its base row, in the papers' symbols."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,19 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
         if old != new and not is_incidental(key, config) and not covered(key, silent):
             found[key] = (old, new)
     return found
+
+
+def equal_rows(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence for each group of `configs`, by name, between which `changes` finds nothing."""
+    groups: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        task = task_of(config)
+        values = defaults(config) | task.effective(flatten(config))
+        silent = (*_SILENT, *task.silent, *task.without_effect(values))
+        counts = {k: v for k, v in values.items() if not is_incidental(k, config) and not covered(k, silent)}
+        groups.setdefault(json.dumps(counts, sort_keys=True, default=str), []).append(name)
+    equal = [names for names in groups.values() if len(names) > 1]
+    return [f"{'; '.join(names)}: these rows make the same changes and train equal networks." for names in equal]
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

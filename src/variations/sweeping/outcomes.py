@@ -5,12 +5,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from variations.configuration.compose import to_dict
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
 from variations.store.contents import refuse_damaged, score
+from variations.store.differences import equal_rows
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
@@ -184,6 +185,16 @@ def refuse_changed(outcomes: Iterable[Outcome]) -> None:
 
 def _named(outcomes: Sequence[Outcome]) -> str:
     return shortened([outcome.name for outcome in outcomes], "; ")
+
+
+def equal_networks(outcomes: Iterable[Outcome]) -> list[str]:
+    """Warnings about rows that train equal networks: one sentence for each group of such rows."""
+    configs: dict[str, dict[str, Any]] = {}
+    for outcome in outcomes:
+        config, row = outcome.job.config, outcome.job.row
+        if row not in configs and not (config.sweep.reuse and config.variation.reuse):
+            configs[row] = to_dict(config)
+    return equal_rows(configs)
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
