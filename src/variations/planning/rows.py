@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,15 +16,15 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import refuse_damaged
-from variations.store.ledger import RunFolder, latest, workplace
+from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
 from variations.store.own_code import refuse_to_continue
-from variations.store.reuse import hindrances
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
-from variations.sweeping.job import Job, make_job
+from variations.sweeping.job import make_job
 from variations.sweeping.jobs import composed_jobs, row_faults
 from variations.sweeping.outcomes import Outcome, other_inputs
+from variations.sweeping.sources import Sources
 from variations.sweeping.table_rows import table_rows, without_rows
 from variations.system.errors import ConfigError, UserError
 
@@ -167,7 +166,7 @@ def plan_rows(overrides: Sequence[str]) -> list[Planned]:
                     "or name one row with variation=TABLE/ROW."
                 ]
             )
-        _warn_of_other_inputs([make_job(config.name or "run", overrides, config, config.seed)])
+        _warn_of_other_inputs([Outcome.of(make_job(config.name or "run", overrides, config, config.seed))])
         return [replace(_planned(config, {}, overrides), launches=(launch(config),), trains_itself=True)]
     return _papers()
 
@@ -214,6 +213,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
     _refuse(row_faults({row: job.config for row, job in jobs.items()}))
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
+    outcomes = [Outcome.of(job) for job in every]
+    sources = Sources(outcomes)
     at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
     found = []
     for row in rows or dict.fromkeys(job.row for job in every):
@@ -222,29 +223,17 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
             continue
         for name in [name for name in jobs if name == row or (swept and name.startswith(crossed_name(row, "")))]:
             planned = _planned(jobs[name].config, configs, jobs[name].overrides)
-            seeds = [job for job in every if job.row == name]
-            launches = tuple(launch(job.config) for job in seeds)
-            alone = any(_without_source(job, jobs) for job in seeds)
+            seeds = [outcome for outcome in outcomes if outcome.job.row == name]
+            launches = tuple(launch(outcome.job.config) for outcome in seeds)
+            alone = any(sources.trains_itself(outcome) for outcome in seeds)
             found.append(replace(planned, launches=launches, at_once=at_once, trains_itself=alone))
-    _warn_of_other_inputs(every)
+    _warn_of_other_inputs(outcomes)
     return _compared_with_the_first(found) if swept else found
 
 
-def _without_source(job: Job, jobs: Mapping[str, Job]) -> bool:
-    """Whether the row whose network a job tests is neither launched nor finished, or is trained otherwise."""
-    reused = job.config.variation.reuse
-    if reused is None:
-        return False
-    if reused in jobs:
-        source_config = to_dict(jobs[reused].config) | {"seed": job.seed}
-        return bool(hindrances(to_dict(job.config), source_config))
-    source = latest(Path(job.folder).parents[1] / reused / f"seed{job.seed}")
-    return source is None or not source.finished() or bool(hindrances(to_dict(job.config), source.config()))
-
-
-def _warn_of_other_inputs(jobs: Iterable[Job]) -> None:
+def _warn_of_other_inputs(outcomes: Iterable[Outcome]) -> None:
     """Say which finished runs were made from other texts or classes than the present ones."""
-    for warning in other_inputs(map(Outcome.of, jobs)):
+    for warning in other_inputs(outcomes):
         print(f"warning: {warning}", file=sys.stderr)
 
 

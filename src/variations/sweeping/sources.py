@@ -27,6 +27,15 @@ class Sources:
         source = self._in_sweep(outcome)
         return source is None or source.ended or bool(_differing(outcome, to_dict(source.job.config)))
 
+    def trains_itself(self, outcome: Outcome) -> bool:
+        """Return whether a row will train a network although it names one to test, if all rows before it finish."""
+        if not self._wanted(outcome):
+            return _names_one(outcome)
+        source = self._in_sweep(outcome)
+        if source is not None:
+            return bool(_differing(outcome, to_dict(source.job.config)))
+        return self.refusal(outcome) is not None
+
     def configuration(self, outcome: Outcome) -> dict[str, Any]:
         """Return the configuration to freeze, with the source's folder; without a source, the row trains a network."""
         config = to_dict(outcome.job.config)
@@ -55,9 +64,7 @@ class Sources:
         return copies.name_of(found)
 
     def _wanted(self, outcome: Outcome) -> bool:
-        config = outcome.job.config
-        begun = outcome.folder.has_checkpoint()  # it continues its own network
-        return config.sweep.reuse and config.variation.reuse is not None and not begun
+        return _names_one(outcome) and not outcome.folder.has_checkpoint()  # with one, it continues its own network
 
     def _in_sweep(self, outcome: Outcome) -> Outcome | None:
         """The run of the sweep that the row names, if the row wants one."""
@@ -94,6 +101,11 @@ class Sources:
             if not folder.exists() or folder.state() != "finished":
                 return f"the run that trained its weights ({folder.path}) is missing or not finished."
         return _differing(outcome, folder.config()) or folder
+
+
+def _names_one(outcome: Outcome) -> bool:
+    config = outcome.job.config
+    return config.sweep.reuse and config.variation.reuse is not None
 
 
 def _differing(outcome: Outcome, source: dict[str, Any]) -> str | None:
