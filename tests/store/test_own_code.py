@@ -73,6 +73,26 @@ def test_modules_are_those_of_classes_that_are_not_installed_with_us(module: Pat
     assert own_code.modules(named) == {"their_attention.py": module}
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"_target_": "their_attention.Outer.Stop"},
+        {"_target_": "their_package.Stop"},
+        {"_target_": "pytorch_lightning.callbacks.Timer", "inner": [{"_target_": "their_attention.Part"}]},
+        {
+            "_target_": "pytorch_lightning.callbacks.Timer",
+            "kind": {"_target_": "hydra.utils.get_class", "path": "their_attention.K"},
+        },
+    ],
+)
+def test_a_module_is_found_wherever_the_settings_of_a_callback_name_it(module: Path, settings: dict[str, Any]) -> None:
+    package = module.parent / "their_package" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("")
+    assert list(own_code.modules({"callbacks": {"a": settings}}).values()) in ([module], [package])
+    assert "their_attention" not in sys.modules
+
+
 @pytest.mark.slow
 def test_a_class_that_was_edited_after_its_import_is_not_trained_under_its_new_text(config: Any, module: Path) -> None:
     """As in a notebook: the second run would train the former class, and store the text of the present one."""

@@ -57,6 +57,23 @@ def file_of(module: str) -> Path | None:
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
+def module_of(path: str) -> str:
+    """The module in `package.module.Class`, or in `package.module.Class.Inner`; it is not imported.
+
+    If nothing on the path is found, all but its last name.
+    """
+    names = path.split(".")
+    module = ""
+    for last in range(1, len(names)):
+        file = file_of(".".join(names[:last]))
+        if file is None:
+            break
+        module = ".".join(names[:last])
+        if file.name != "__init__.py":
+            break
+    return module or path.rpartition(".")[0]
+
+
 def is_as_imported(file: Path) -> bool:
     """Whether a file is as it was when first asked about, which is before the process imports it.
 

@@ -1,21 +1,21 @@
 """The source of the tasks and classes of other packages that a run uses: an input like its texts, kept with the run."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
-from variations.configuration.own_classes import file_of, is_as_imported
+from variations.configuration.own_classes import file_of, is_as_imported, module_of
 from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
 from variations.store.checksums import file_sha256
-from variations.store.identity import flatten
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
 _NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
-_INSTALLED = ("variations", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_INSTALLED = ("variations", "hydra", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
 """Packages whose versions environment.json has."""
 
 
@@ -45,15 +45,25 @@ def _of_task(name: str) -> dict[str, Path]:
 
 
 def _names(config: Mapping[str, Any]) -> Iterator[str]:
-    groups = {group: config[group] for group in ("model", "positions", "callbacks") if group in config}
-    for key, value in flatten(groups).items():
-        if not isinstance(value, str):
-            continue
-        if not key.startswith("callbacks."):
+    for group in ("model", "positions"):
+        for _, value in _strings(config.get(group)):
             if match := _NAMED.fullmatch(value):
                 yield match[1]
-        elif key.endswith("._target_") and "." in value:
-            yield value.rpartition(".")[0]
+    for key, value in _strings(config.get("callbacks")):
+        if key in ("_target_", "path") and _DOTTED.fullmatch(value):  # `path` is the argument of hydra.utils.get_class
+            yield module_of(value)
+
+
+def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """The strings in nested mappings and lists, each with the last key above it."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _strings(part, str(name))
+    elif isinstance(value, Sequence):
+        for part in value:
+            yield from _strings(part, key)
 
 
 def refuse_edited(config: Mapping[str, Any]) -> None:
