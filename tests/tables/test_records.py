@@ -205,6 +205,29 @@ def test_what_a_record_leaves_out_makes_no_other_configuration(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("setting", ["/home/somebody/a/steps.csv", {"token": "first"}])
+def test_another_training_is_not_taken_for_the_recorded_one_if_their_differences_are_left_out(
+    setting: Any, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records, home = tmp_path / "records", store / "papers/base/seed1"
+    put("base", 1, 3, callbacks__mine={"_target_": "mine.Callback", "given": setting})
+    record(sweep, store, records)
+    assert record(sweep, store, records).unchanged == ["papers/base/seed1"]
+    before = (records / "papers/base/seed1/result.json").read_bytes()
+    shutil.rmtree(home)
+    other = "/home/somebody/b/steps.csv" if isinstance(setting, str) else {"token": "second"}
+    put("base", 1, 5, callbacks__mine={"_target_": "mine.Callback", "given": other})
+    status = json.loads((home / "status.json").read_text())
+    (home / "status.json").write_text(json.dumps(status | {"started": "2031-01-01T00:00:00+00:00"}))
+    found = record(sweep, store, records)
+    (reason,) = found.refused.values()
+    key = "callbacks.mine.given" + ("" if isinstance(setting, str) else ".token")
+    assert reason == f"it is of another training, whose {key} may differ (records have no paths and secrets)"
+    assert (records / "papers/base/seed1/result.json").read_bytes() == before
+    assert list(record(sweep, store, records, replace=True).replaced) == ["papers/base/seed1"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_trial_run_never_replaces_the_record_of_an_ordinary_one(
     replace: bool, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path

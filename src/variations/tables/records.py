@@ -30,13 +30,14 @@ from variations.store.atomic import (
     json_text,
     make_folder,
     read_json,
+    read_object,
     told_if_unwritable,
     write_json,
     write_yaml,
 )
 from variations.store.contents import sealed
 from variations.store.hidden import without_secrets
-from variations.store.identity import changed_keys
+from variations.store.identity import changed_keys, identifying
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
@@ -146,9 +147,23 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
     changes = changed_keys(published(former), published(config))  # removed paths do not count
     before, now = recorded(there), recorded(run.folder)
     texts = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    words = [f"{key} {as_typed(old)} → {as_typed(new)}" for key, (old, new) in changes.items()]
+    if not words and _started(there) != _started(run.folder) and (unseen := _unseen(config)):
+        words = [
+            f"it is of another training, whose {' and '.join(unseen)} may differ (records have no paths and secrets)"
+        ]
     flaws = [text for text in of_run(config, run.result) if text not in of_run(former, result)]
-    words = [*(f"{key} {as_typed(old)} → {as_typed(new)}" for key, (old, new) in changes.items())]
     return ", ".join([*words, *(f"{name} has other contents" for name in texts), *flaws]) or None
+
+
+def _started(folder: RunFolder) -> str | None:
+    return (read_object(folder.path / "status.json") or {}).get("started")
+
+
+def _unseen(config: Mapping[str, Any]) -> list[str]:
+    """Keys that identify a run and whose values a record does not have; texts are known by their fingerprints."""
+    found, stored = identifying(config), identifying(published(config))
+    return [key for key, value in found.items() if key != "data.root" and stored.get(key) != value]
 
 
 @contextmanager
