@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from variations.dashboard.importance import PERMUTATIONS, analysis, grouped
+from variations.dashboard.importance import PERMUTATIONS, _notes, analysis, grouped
 from variations.dashboard.payload.sweeps import Importance
 from variations.store.differences import varied
 
@@ -85,14 +85,35 @@ def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
     assert effects[1]["share"] < 0.01 and effects[1]["p"] > 0.2
 
 
-def test_all_parts_of_the_variance_are_all_of_it() -> None:
+def test_all_parts_of_the_variance_are_all_of_it_or_more() -> None:
     rng, negative = np.random.default_rng(3), 0
     for _ in range(50):
         factors = grouped({"a": [0, 0, 1, 1, 2, 2, 2], "b": [0, 1, 0, 1, 0, 1, 1]})
         effects, shared, rest, _, _ = analysis(rng.normal(size=7), factors)
-        assert sum(effect["share"] for effect in effects) + shared + rest == pytest.approx(1, abs=1e-12)
-        negative += any(effect["share"] == 0 for effect in effects)
+        parts = [effect["share"] or 0.0 for effect in effects] + [shared, rest]
+        assert all(0 <= part <= 1 for part in parts) and sum(parts) >= 1 - 1e-12
+        negative += 0.0 in parts[:-2]
     assert negative > 5  # an ω² below zero is shown as 0
+
+
+def test_keys_whose_effects_cancel_out_explain_more_each_than_together() -> None:
+    """y = 5a - 5b + e; a and b in ±1 with a·b = 1 in 10 of 12 runs; e adds up to 0 in each cell, so is orthogonal to both.
+
+    The fit is ±10 in the two runs where a ≠ b, else 0, so SS_full = 200, and SS_rest = 8. Without one key, the other
+    explains (Σ y·a)²/12 = 20²/12, so the fit loses 200 - 400/12 for each.
+    """
+    a = np.array([-1] * 6 + [1] * 6)
+    b = np.array([-1] * 5 + [1, -1] + [1] * 5)
+    e = np.array([1, -1, 1, -1, 0, 0, 0, 0, 1, -1, 1, -1])
+    found = analysis(5.0 * (a - b) + e, grouped({"a": a.tolist(), "b": b.tolist()}))
+    total, noise = 208, 8 / 9
+    share = (200 - 400 / 12 - noise) / (total + noise)
+    assert [effect["share"] for effect in found.effects] == [pytest.approx(share)] * 2
+    assert found.shared == 0
+    assert found.rest == pytest.approx(1 - (200 - 2 * noise) / (total + noise))
+    runs: Any = {"runs": []}
+    assert any(note.startswith("The lines add up to more than 100 %") for note in _notes(runs, [], found))
+    assert not any("100 %" in note for note in _notes(runs, [], found._replace(rest=0.0, effects=found.effects[:1])))
 
 
 def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has_no_share() -> None:

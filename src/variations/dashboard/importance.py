@@ -7,7 +7,8 @@ random forests are mostly that. p comes from a permutation test of the residuals
 1983), which assumes no normal distribution.
 
 Type II shares leave out the variance that keys which changed together explain in common: no single key loses it. It is
-what the fit of all keys explains beyond the sum of their shares, and is told apart from what no key explains.
+what the fit of all keys explains beyond the sum of their shares, and is told apart from what no key explains. If the
+effects of two keys cancel out, each gains by the other, and their shares add up to more than both explain together.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ NAMED = 6
 """Rows that are named when they are left out; of more, the number is told."""
 FEW = 5
 """Residual degrees of freedom below which the reader is warned."""
+EXCESS = 0.005
+"""Above 1, by how much the parts of the variance may add up without a note: the page shows whole per cents."""
 ALIKE = 1e-9
 """Relative difference below which two sums of squares are equal."""
 
@@ -88,7 +91,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         "p": found.p,
         "reason": None,
         "method": _method(len(runs), table),
-        "notes": [*_left_out(table, counted), *_notes(sweep, factors, found.residual)],
+        "notes": [*_left_out(table, counted), *_notes(sweep, factors, found)],
     }
 
 
@@ -155,9 +158,8 @@ def analysis(scores: Floats, factors: Sequence[Factor]) -> Analysis:
         effects.append({"keys": list(factor.keys), "share": share, "p": p, "groups": int(factor.groups.max()) + 1})
     effects.sort(key=lambda effect: -1.0 if effect["share"] is None else effect["share"], reverse=True)
     together, single = _share(explained, rank, noise, total), sum(effect["share"] or 0.0 for effect in effects)
-    together = max(together, single)  # less than their sum where the ω² of a key is negative, and shown as 0
     p = _permuted(centred, full, _basis((), len(scores)), rng)
-    return Analysis(effects, together - single, 1.0 - together, p, residual)
+    return Analysis(effects, max(together - single, 0.0), 1.0 - together, p, residual)
 
 
 def _share(gain: float, freedom: int, noise: float, total: float) -> float:
@@ -220,9 +222,14 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
     return None
 
 
-def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
+def _notes(sweep: payload.Sweep, factors: Sequence[Factor], found: Analysis) -> list[str]:
     notes: list[str] = []
-    if residual < FEW:
+    if sum(effect["share"] or 0.0 for effect in found.effects) + found.rest > 1 + EXCESS:
+        notes.append(
+            "The lines add up to more than 100 %: the effects of some keys cancel out, so that the fit loses more "
+            "without one of them than it alone would explain, or a share below 0 is shown as 0."
+        )
+    if found.residual < FEW:
         notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
         notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
