@@ -97,7 +97,7 @@ def test_all_parts_of_the_variance_are_all_of_it_or_more() -> None:
 
 
 def test_keys_whose_effects_cancel_out_explain_more_each_than_together() -> None:
-    """y = 5a - 5b + e; a and b in ±1 with a·b = 1 in 10 of 12 runs; e adds up to 0 in each cell, so is orthogonal to both.
+    """y = 5a - 5b + e; a and b in ±1 with a·b = 1 in 10 of 12 runs; e, which sums to 0 in each cell, is orthogonal.
 
     The fit is ±10 in the two runs where a ≠ b, else 0, so SS_full = 200, and SS_rest = 8. Without one key, the other
     explains (Σ y·a)²/12 = 20²/12, so the fit loses 200 - 400/12 for each.

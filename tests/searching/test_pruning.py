@@ -19,7 +19,7 @@ from variations.searching.pruning import Pruning, Reporter
 from variations.searching.study import Study
 from variations.store.naming import run_folder
 from variations.store.run_folder import RunFolder
-from variations.system.errors import Interrupted
+from variations.system.errors import Interrupted, UserError
 from variations.training.loop import Loop
 
 Make = Callable[..., Definition]
@@ -189,6 +189,59 @@ def test_sentences_are_compared_at_the_first_validation_after_the_given_part(
 
     callback: Any = Pruning(config, Loop(), list)
     assert callback.compared_at() == step
+
+
+QUESTIONS = {
+    "task": "question_answering",
+    "model.dropout": None,
+    "decode.sets": None,
+    "recipe.noise": "interval(0,0.2)",
+    "model.restarts": 1,
+    "data.toy_questions": 20,
+    "trainer.max_steps": 12,
+    "trainer.val_every": 3,
+    "trainer.progress": "false",
+}
+TREES = {key: value for key, value in SMALL.items() if not key.startswith(("data__", "branch__"))} | {
+    "task": "parsing",
+    "data__train_trees": 40,
+    "recipe__batch_tokens": 512,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("metric", "settings", "logged"),
+    [
+        ("dev_nll", QUESTIONS, "dev/loss"),
+        ("dev.recall", TREES, "dev/f1"),
+    ],
+)
+def test_other_tasks_report_what_their_validations_measure(
+    metric: str, settings: dict[str, Any], logged: str, defined: Make
+) -> None:
+    pruner = {"sweep__search__pruner__kind": "median", "sweep__search__pruner__startup": 2}
+    study = Study(defined(f"sweep.search.metrics=[{metric}]", **settings, **pruner))
+    folder = begin(study)
+    run(folder.path)
+    measured = {line["step"]: line[logged] for line in folder.measurements.read() if logged in line}
+    assert sorted(measured) == [3, 6, 9, 12]
+    assert study.trials()[0].intermediate_values == pytest.approx(measured)
+
+
+def test_a_pruner_that_validations_do_not_serve_is_a_fault(defined: Make) -> None:
+    class Loop:
+        validated = (3, {"dev/nll": 1.0, "dev/ppl": 2.7})
+
+    base = defined(sweep__search__pruner__kind="median").base
+    callback: Any = Pruning(base, Loop(), list)
+    callback.reporter = object()
+    with pytest.raises(
+        UserError, match=r"median needs dev/bleu of every validation, which measures only dev/nll, dev/ppl"
+    ):
+        callback._report(3)
+    base.sweep.search.pruner.kind = "none"
+    assert callback._report(3) is False
 
 
 def _environment() -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.tasks import named
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
@@ -385,3 +386,15 @@ def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
 def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:
     jobs = expand([f"runs={tmp_path}", "sweep=toy_weighted_table3", "branch.eval_mode=learned"])
     assert equal_networks(Outcome.of(job) for job in jobs) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "axis", "measure"),
+    [("question_answering", "recipe.noise=0,0.1", "test.error"), ("parsing", "model.h=2,4", "test.f1")],
+)
+def test_a_grid_of_another_task_has_the_first_score_of_its_task(
+    tmp_path: Path, task: str, axis: str, measure: str
+) -> None:
+    jobs = expand([f"task={task}", axis, f"runs={tmp_path}"])
+    assert {named(task).primary(job.config.sweep.metric).key for job in jobs} == {measure}
+    assert len(jobs) == 2

@@ -88,7 +88,11 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
         ),
         (("sweep=quickstart", "seeds=[-1]"), "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
         (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
-        (("sweep=quickstart", "format=html", "seeds=[1]"), "with all seeds that its rows have: leave seeds out"),
+        (("sweep=quickstart", "format=html", "seeds=[1]"), "the metric and tests of its runs: leave seeds out"),
+        (
+            ("sweep=quickstart", "report=true", "sweep.metric=chrf", "significance.level=0.9"),
+            "and the metric and tests of its runs: leave sweep.metric and significance.level out",
+        ),
         (
             ("sweep=quickstart", "runs=/no/such"),
             "runs=/no/such: there is no such folder. Give the root of the run store.",

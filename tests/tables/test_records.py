@@ -18,7 +18,7 @@ import yaml
 from variations.commands.record import RecordConfig, show
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
-from variations.store.rows import SweepDefinition, define
+from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import render
@@ -205,6 +205,15 @@ def test_what_a_record_leaves_out_makes_no_other_configuration(
 
 
 @pytest.mark.slow
+def test_a_row_whose_name_contains_a_secret_is_not_recorded(put: Put, store: Path, tmp_path: Path) -> None:
+    put("callbacks.a.token=abc", 1, 3)
+    sweep = SweepDefinition("papers", (RowDefinition("callbacks.a.token=abc", "mine"),))
+    found = record(sweep, store, tmp_path / "records")
+    assert list(found.refused.values()) == ["the row's name contains what looks like a secret or a path"]
+    assert not (tmp_path / "records" / "papers").exists()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["/home/somebody/a/steps.csv", {"token": "first"}])
 def test_another_training_is_not_taken_for_the_recorded_one_if_their_differences_are_left_out(
     setting: Any, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
@@ -238,7 +247,7 @@ def test_a_trial_run_never_replaces_the_record_of_an_ordinary_one(
     shutil.rmtree(store / "papers/base/seed1")
     put("base", 1, 5, debug__name="limit")
     found = record(sweep, store, records, replace=replace)
-    told = "debug=limit is a trial run, which never replaces an ordinary one"
+    told = "debug=limit is a quick check, which never replaces an ordinary one"
     assert (found.refused, found.replaced) == ({"papers/base/seed1": told}, {})
     shutil.rmtree(records)
     record(sweep, store, records)
@@ -262,7 +271,7 @@ def test_a_record_whose_configuration_cannot_be_read_is_replaced_only_if_that_is
     put("base", 1, 5, debug__name="limit")
     for replace in (False, True):
         found = record(sweep, store, records, replace=replace)
-        assert found.refused == {name: "debug=limit is a trial run, which never replaces an ordinary one"}
+        assert found.refused == {name: "debug=limit is a quick check, which never replaces an ordinary one"}
     shutil.rmtree(store / name)
     put("base", 1, 5)
     refused = record(sweep, store, records).refused

@@ -50,6 +50,7 @@ def show(config: TableConfig) -> None:
     """
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")
+        _refuse_settings(config)
     sweep = config.definition().with_bases()
     refuse_unwritable(out=config.out)
     drawn = config.format in ("terminal", "markdown", "latex") and config.diff is None
@@ -60,12 +61,6 @@ def show(config: TableConfig) -> None:
         return
     report = config.home / "report.html"
     if config.format == "html":
-        if config.rows or config.seeds:
-            given = " and ".join(name for name in ("rows", "seeds") if getattr(config, name))
-            raise UserError(
-                f"format=html writes the whole sweep, with all seeds that its rows have: leave {given} out, or take "
-                "another format."
-            )
         _say(_report(config, Path(config.out).expanduser() if config.out else report))
         return
     table = build(sweep, config.store, config.significance)
@@ -81,6 +76,19 @@ def show(config: TableConfig) -> None:
             _say(line)
         else:  # standard output belongs to the table alone
             sys.stderr.write(f"{line}\n")
+
+
+def _refuse_settings(config: TableConfig) -> None:
+    """Refuse what the report would not follow."""
+    given = [name for name in ("rows", "seeds") if getattr(config, name)]
+    keys = [word.lstrip("+").partition("=")[0] for word in typed()]
+    given += [key for key in keys if key.startswith(("sweep.", "significance.")) and key != "sweep.name"]
+    if given:
+        what = "format=html writes" if config.format == "html" else "report=true also writes"
+        raise UserError(
+            f"{what} the whole sweep, with all seeds that its rows have and the metric and tests of its runs: leave "
+            f"{' and '.join(dict.fromkeys(given))} out, or choose another format without report=true."
+        )
 
 
 def _report(config: TableConfig, path: Path) -> str:

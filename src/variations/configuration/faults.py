@@ -12,6 +12,7 @@ from typing import Any
 
 from variations.configuration.foreign import option_faults
 from variations.configuration.own_classes import class_named
+from variations.configuration.places import SEED_FOLDER
 from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.schema import RunConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
@@ -204,6 +205,9 @@ def _paths(config: RunConfig) -> list[Fault]:
             found.append(Fault((key,), text))
         elif len(value.encode()) > LONGEST_NAME:
             text = f"{key}={value[:20]}… is too long to name a folder: use at most {LONGEST_NAME} bytes."
+            found.append(Fault((key,), text))
+        elif SEED_FOLDER.fullmatch(value):
+            text = f"{key}={value}: folders of single seeds have such names; choose another."
             found.append(Fault((key,), text))
     return found
 

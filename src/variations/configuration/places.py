@@ -5,6 +5,7 @@ In a checkout the files are in `conf/` and `sweeps/`, in an installed package in
 checkout a link to `sweeps/`.
 """
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ SWEEPS = CONF / "sweep"
 IN_CHECKOUT = CONF.name == "conf"
 """Whether the code runs from a checkout, where the verbs are files in `src/`."""
 PROGRAM = "variations"
+SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
+"""Names of the folders of single seeds, and of their further attempts."""
 
 
 def spelled(verb: str) -> str:

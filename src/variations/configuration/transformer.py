@@ -59,7 +59,7 @@ class ModelConfig:
     decoder_start: str = choice("zero", "zero", "bos")
     """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
     attention: str = choice_or_class("dot_product", "dot_product", "additive", "restricted")
-    """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
+    """The attention of both stacks. `restricted` and classes with `self_only = True` leave cross-attention as it is."""
     neighbourhood: int | None = number(None, ge=1)
     """r of restricted self-attention: position i sees i-r … i+r."""
     task_vectors: int = number(0, ge=0, most=1 << 16)

@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.places import SEED_FOLDER
 from variations.store.ledger import RunFolder
-from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")

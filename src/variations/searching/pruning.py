@@ -8,6 +8,7 @@ import pytorch_lightning as pl
 
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.system.errors import UserError
 from variations.training.loop import PRUNED
 
 log = logging.getLogger(__name__)
@@ -106,13 +107,19 @@ class Pruning(pl.Callback):
     def _report(self, step: int) -> bool:
         if self.reporter is None:
             return False
-        if self.config.sweep.search.pruner.kind == "wilcoxon":
+        kind = self.config.sweep.search.pruner.kind
+        if kind == "wilcoxon":
             return self._compare() if step == self.compared_at() else False
         watched = named(self.config.task).watched(self.config.sweep.search.metrics[0])
-        value = self.loop.validated[1].get(watched)
-        if value is None:
-            return False
-        return self.reporter.report({step: float(value)}, ask=True)
+        measured = self.loop.validated[1]
+        if watched not in measured:
+            if kind == "none":
+                return False
+            raise UserError(
+                f"search.pruner.kind={kind} needs {watched} of every validation, which measures only "
+                f"{', '.join(measured)}: choose another search.metrics, or search.pruner.kind=none."
+            )
+        return self.reporter.report({step: float(measured[watched])}, ask=True)
 
     def _compare(self) -> bool:
         """Make one test over all sentences, so that its level is correct; their mean is reported as the last value."""

@@ -92,8 +92,10 @@ def _sweep(name: str, method: str, project: str, fixed: list[str], parameters: d
 
 def validated(task: Any, key: str) -> str | None:
     """The quantity in validations that is a dev metric: `dev/ppl` for `dev_ppl`; None if there is none."""
-    logged = key.replace("." if "." in key else "_", "/", 1)
-    return logged if key.startswith("dev") and task.watched(key) == logged else None
+    if not key.startswith("dev"):
+        return None
+    found: str | None = task.watched(key)
+    return found if task.measure(key).is_loss or found == key.replace(".", "/", 1) else None
 
 
 def metric_name(task: Any, key: str) -> str:

@@ -18,7 +18,6 @@ Every file except metrics.jsonl and log.txt is replaced as a whole. This module 
 """
 
 import os
-import re
 import shutil
 import socket
 import sys
@@ -31,6 +30,7 @@ from typing import Any, Self
 import yaml
 
 from variations.configuration.foreign import filled
+from variations.configuration.places import SEED_FOLDER
 from variations.store import conflicts, lease
 from variations.store.atomic import (
     make_folder,
@@ -49,7 +49,6 @@ from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
 
-SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
 SINGLE = "single"
 """The folder of runs outside a sweep, which are not compared with one another."""
 

@@ -11,6 +11,7 @@ from variations.configuration import doors
 from variations.configuration.compose import loader
 from variations.configuration.faults import check
 from variations.configuration.rules import Fault
+from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.tasks import named
 from variations.sweeping.grid_jobs import grid_jobs
@@ -65,9 +66,9 @@ def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], boo
 
 def _metric_faults(config: Any) -> list[Fault]:
     metric, task = config.sweep.metric, named(config.task)
-    if unknown := task.unknown_metric(metric):
+    if metric != DEFAULT_METRIC and (unknown := task.unknown_metric(metric)):
         return [Fault(("sweep.metric",), f"sweep.metric: {unknown}")]
-    found = task.unmeasured([task.metric(metric).key], config)
+    found = task.unmeasured([task.primary(metric).key], config)
     return [
         Fault(("sweep.metric", "decode.sets"), f"sweep.metric={metric}: {text}, or choose another sweep.metric.")
         for text in found

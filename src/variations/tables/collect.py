@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from variations.configuration.places import SEED_FOLDER
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault
@@ -14,7 +15,6 @@ from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
-from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 from variations.tasks.base import CurveReader, Measure, TestedRun
 

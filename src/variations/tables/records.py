@@ -84,7 +84,7 @@ def record(
         records: The folder of records.
         texts: Copy the sources and references of any corpus, not only of those that may be published. A record that
             has them keeps them.
-        replace: Also replace records of another configuration. A trial run (`debug`) never replaces an ordinary one.
+        replace: Also replace records of another configuration. A quick check (`debug`) never replaces an ordinary one.
 
     Raises:
         UserError: A run cannot be read, or the records cannot be written, or another process writes the same ones.
@@ -101,6 +101,9 @@ def record(
                     _restore(home)
                 if folder is None:
                     found.missing.append(name)
+                    continue
+                if published(row.row) != row.row:
+                    found.refused[name] = "the row's name contains what looks like a secret or a path"
                     continue
                 try:
                     if not folder.finished():
@@ -141,7 +144,7 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
         former, result, damaged = {}, {}, str(error).rstrip(".")
     trial = (config.get("debug") or {}).get("name")
     if trial is not None and (former.get("debug") or {}).get("name") is None:
-        return f"debug={trial} is a trial run, which never replaces an ordinary one"
+        return f"debug={trial} is a quick check, which never replaces an ordinary one"
     if replace or damaged:
         return None if replace else f"it cannot be read ({damaged})"
     changes = changed_keys(published(former), published(config))  # removed paths do not count

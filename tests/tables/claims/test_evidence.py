@@ -53,6 +53,19 @@ def outcome(store: Path) -> Callable[..., Outcome | None]:
 
 
 @pytest.mark.slow
+def test_values_are_those_of_the_seeds_that_were_tested(put: Put, outcome: Callable[..., Outcome], store: Path) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    for path in (store / SWEEP / "softmax" / "seed1" / "hypotheses").iterdir():
+        path.unlink()
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert found.finding is not None and found.levels is not None
+    assert found.finding.seeds == (2, 2)
+    assert found.levels[0] - found.levels[1] == pytest.approx(found.finding.effect)
+    assert (found.note or "").startswith("seed 1 is not tested: ")
+
+
+@pytest.mark.slow
 def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)
@@ -260,6 +273,10 @@ def test_comparisons_of_a_claim_are_counted_and_listed_under_its_number(put: Put
         put(row, 0.1)
     text = page([Paper("P", (TOY,), (Claim("a", "3", "All are worse.", tests=tests),))], Evidence(store))
     assert "| 5 comparisons: 1 supporting, 4 open |" in text
+    missing = Contrast("weighted_claims", "worse", "uniform", "weighted", margin=0.5)
+    tests = (*tests[1:], replace(tests[0], later=True), missing)
+    text = page([Paper("P", (TOY,), (Claim("a", "3", "All are worse.", tests=tests),))], Evidence(store))
+    assert "| 5 comparisons: 4 open, 1 not run; 1 chosen later, not counted |" in text
     assert text.count("\n| 1 | [built-in corpus]") == 5
 
 

@@ -1,7 +1,7 @@
 """Evidence of stored runs for a claim: an interval of the measured effect for each comparison at each scale."""
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -58,6 +58,8 @@ class Judged:
     claim: Claim
     verdict: Verdict
     outcomes: tuple[Outcome, ...]
+    absent: int = 0
+    """Comparisons without runs that count as open, because others of the claim have runs at the same scale."""
 
 
 CURVE = "dev_nll"
@@ -101,13 +103,15 @@ class Evidence:
             return Judged(claim, claim.settled.verdict, ())
         outcomes: list[Outcome] = []
         bearings: list[Bearing] = []
+        absent = 0
         for scale in paper.scales:
             found = [self.outcome(test, scale) for test in claim.tests]
             outcomes += [item for item in found if item is not None]
             fixed = [item for test, item in zip(claim.tests, found, strict=True) if not test.later]
             if any(fixed):
                 bearings += ["open" if item is None else item.bearing for item in fixed]
-        return Judged(claim, verdict(bearings, any_one=claim.any), tuple(outcomes))
+                absent += fixed.count(None)
+        return Judged(claim, verdict(bearings, any_one=claim.any), tuple(outcomes), absent)
 
     def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:
         """The result of a comparison; None if its rows have no finished runs."""
@@ -132,10 +136,12 @@ class Evidence:
             task = table_task([row])
             why = incomparable(task, row, base, task.measure(CURVE)) if CURVE in task.metrics else None
             return Outcome(test, scale, "open", None, why) if why else _sooner(test, scale, row, base)
-        found = self._difference(test, row, base)
-        if isinstance(found, str):
-            return Outcome(test, scale, "open", None, found)
-        return Outcome(test, scale, bearing(test.expect, found, test.margin), found, levels=_levels(test, row, base))
+        measured = self._difference(test, row, base)
+        if isinstance(measured, str):
+            return Outcome(test, scale, "open", None, measured)
+        found, seeds, note = measured
+        levels = _levels(test, row, base, seeds)
+        return Outcome(test, scale, bearing(test.expect, found, test.margin), found, note, levels)
 
     def effort(self, paper: Paper) -> list[Effort]:
         """The sweeps for a paper's claims that have finished runs, and those whose runs were copied into them."""
@@ -180,8 +186,10 @@ class Evidence:
         found = caveats(row)
         return f"is not judged: {'; '.join(found)}" if found else None
 
-    def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
-        """The row's advantage over its base row, or the reason why there is none."""
+    def _difference(
+        self, test: Contrast, row: Row, base: Row
+    ) -> tuple[Finding, Collection[int] | None, str | None] | str:
+        """The row's advantage, the paired seeds (None: all), and why others are not paired; or why there is none."""
         task = table_task([row])
         measure = task.measure(test.measure)
         if why := incomparable(task, row, base, measure):
@@ -195,12 +203,13 @@ class Evidence:
                 return found.contradictions[0]
             across = found.across
             gain = Finding(across.difference, across.low, across.high, across.seeds, found.counts_restarts)
-            return gain if measure.higher_is_better else _turned(gain)
+            note = "; ".join(found.notes).replace(f"{self.store}/", "") or None
+            return gain if measure.higher_is_better else _turned(gain), found.seeds, note
         ours, theirs = (list(side.values(measure).values()) for side in (row, base))
         if not ours or not theirs:
             return f"{test.measure} was not measured"
         gain = t_interval(ours, theirs)
-        return gain if measure.higher_is_better else _turned(gain)
+        return gain if measure.higher_is_better else _turned(gain), None, None
 
     def _order(self, test: Contrast, scale: Scale, name: str) -> Outcome | None:
         """Spearman's ρ of published and measured differences from the base rows, over the rows that are not unfit."""
@@ -238,12 +247,10 @@ def _same_direction(task: Task, published: str, measure: Measure) -> bool:
     return not ways or ways[0] == measure.higher_is_better
 
 
-def _levels(test: Contrast, row: Row, base: Row) -> tuple[float, float]:
+def _levels(test: Contrast, row: Row, base: Row, seeds: Collection[int] | None) -> tuple[float, float]:
     measure = table_task([row]).measure(test.measure)
-    ours, theirs = row.values(measure), base.values(measure)
-    if measure.items:  # tested over common seeds
-        ours, theirs = ({seed: side[seed] for seed in ours.keys() & theirs.keys()} for side in (ours, theirs))
-    return fmean(ours.values()), fmean(theirs.values())
+    ours, theirs = (side.values(measure) for side in (row, base))
+    return fmean(ours[k] for k in seeds or ours), fmean(theirs[k] for k in seeds or theirs)
 
 
 def _turned(found: Finding) -> Finding:

@@ -14,8 +14,8 @@ from variations.tasks.task import Task
 HEAD = """# What the papers claim, and what we found
 
 Each claim has a number, our words for it, a verdict (*reproduced*, *partly*, *not reproduced*, *undecided* or
-*untested here*) and the published figures. Below the claims of a paper stand the comparisons that its verdicts follow
-from, under the numbers of their claims. [How a verdict is reached](#how-a-verdict-is-reached) has the rule, and
+*untested here*) and the published figures. A second table for each paper lists the comparisons behind its verdicts,
+with the numbers of the claims. [How a verdict is reached](#how-a-verdict-is-reached) has the rule, and
 [how to read a comparison](#how-to-read-a-comparison) explains the columns. The built-in corpus is artificial: verdicts
 on it alone say little about natural text.
 
@@ -134,11 +134,16 @@ def _why(item: Judged) -> str:
         return re.sub(r"docs/([\w/]+\.md)", r"[\1](\1)", claim.untested)
     if not item.outcomes:
         return "not run yet"
-    counts = Counter(_bearing(outcome) for outcome in item.outcomes)
+    counted = [outcome for outcome in item.outcomes if not outcome.test.later]
+    counts = Counter(_bearing(outcome) for outcome in counted)
     words = [f"{counts[bearing]} {word}" for bearing, word in COUNTED.items() if counts[bearing]]
-    small = sum(_below_the_margin(outcome) for outcome in item.outcomes)
+    words += [f"{item.absent} not run"] if item.absent else []
+    small = sum(_below_the_margin(outcome) for outcome in counted)
     remark = f" ({small} with the claimed sign, below the margin)" if small else ""
-    return f"{len(item.outcomes)} comparison{'s' if len(item.outcomes) > 1 else ''}: {', '.join(words)}{remark}"
+    number, later = len(counted) + item.absent, len(item.outcomes) - len(counted)
+    more = f"; {later} chosen later, not counted" if later else ""
+    listed = f": {', '.join(words)}" if words else ""
+    return f"{number} comparison{'s' if number != 1 else ''}{listed}{remark}{more}"
 
 
 def _bearing(outcome: Outcome) -> Bearing:

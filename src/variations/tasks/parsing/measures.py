@@ -60,6 +60,17 @@ class Measures(Task):
         label = f"{part} {label}"
         return Measure(key, label, higher_is_better=True, convention=convention, set=part, items=items, range=PERCENT)
 
+    def watched(self, key: str) -> str | None:
+        """All scores but the part of valid trees are watched by the F1 of validations."""
+        return super().watched(key) if key in LOSSES or key.endswith(".valid") else "dev/f1"
+
+    def unprunable(self, key: str, config: Any, *, by_item: bool) -> list[str]:
+        """Dev scores need trees at each validation."""
+        found = super().unprunable(key, config, by_item=by_item)
+        if key.startswith("dev.") and config.trainer.val_bleu == 0:
+            found.append(": validations measure no F1; set trainer.val_bleu=200.")
+        return found
+
     def further(self, metric: Measure) -> Sequence[str]:
         """The other scores of the metric's set."""
         return [] if metric.key in LOSSES else [f"{metric.set}.{name}" for name in ("f1", "exact", "valid")]

@@ -73,6 +73,10 @@ class Measures(Task):
     tested_keys: Sequence[str] = ("data.kind", "data.tasks", "data.seed", "data.toy_questions")
     loss_keys: Sequence[str] = ("data.questions", "data.joint", "data.valid")  # `joint`: the answers to choose among
 
+    def watched(self, key: str) -> str | None:
+        """Validations measure the loss as `dev/loss`."""
+        return "dev/loss" if key == "dev_nll" else super().watched(key)
+
     def measure(self, key: str) -> Measure:
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
