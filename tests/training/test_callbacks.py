@@ -164,10 +164,24 @@ def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
 @pytest.mark.slow
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
-    assert text.startswith("trainer.extra.max_epochs: it follows from other keys")
+    assert text.startswith("trainer.extra.max_epochs: leave it out: keys of ours set it, or do the same.")
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
     with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be created"):
         configured({"mine": {"_target_": "nowhere.Class"}})
     with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is not a Lightning Callback"):
         configured({"mine": {"_target_": "builtins.dict"}})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("nobody: 3", "unexpected keyword argument 'nobody'"),
+        ("limit_train_batches: 0.001", "0.001 of the `train_dataloader`"),
+    ],
+)
+def test_arguments_that_lightning_refuses_are_a_fault(small: Any, made: Any, argument: str, told: str) -> None:
+    config = small(f"trainer.extra={{{argument}}}")
+    with pytest.raises(ConfigError, match=f"trainer.extra or callbacks: Lightning refuses them: .*{told}"):
+        fit(config, made(config, "run"), Interrupt())

@@ -213,17 +213,19 @@ def _paths(config: RunConfig) -> list[Fault]:
 
 
 OUR_TRAINER = (
-    *("accelerator", "callbacks", "deterministic", "devices", "enable_checkpointing", "enable_model_summary"),
-    *("enable_progress_bar", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps"),
-    *("num_nodes", "num_sanity_val_steps", "plugins", "precision", "profiler", "strategy", "use_distributed_sampler"),
+    *("accelerator", "accumulate_grad_batches", "barebones", "callbacks", "deterministic", "devices"),
+    *("enable_checkpointing", "enable_model_summary", "enable_progress_bar", "fast_dev_run", "gradient_clip_algorithm"),
+    *("gradient_clip_val", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps", "max_time"),
+    *("num_nodes", "num_sanity_val_steps", "overfit_batches", "plugins", "precision", "profiler", "strategy"),
+    "use_distributed_sampler",
 )
-"""Arguments of Lightning's Trainer that keys of ours set."""
+"""Arguments of Lightning's Trainer that keys of ours set, or for which there are keys of ours."""
 
 
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: it follows from other keys; leave it out.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: leave it out: keys of ours set it, or do the same.")
         for name in config.trainer.extra
         if name in OUR_TRAINER
     ]

@@ -11,6 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
@@ -19,7 +20,7 @@ from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.system import processes
-from variations.system.errors import Interrupted, Pruned, RunFailedError, UserError
+from variations.system.errors import ConfigError, Interrupted, Pruned, RunFailedError, UserError
 from variations.tasks.base import Experiment
 from variations.training import checkpoints, memory, performance, tracking
 from variations.training.callbacks import Saving, configured
@@ -76,7 +77,11 @@ def fit(
     progress = RunProgress(label(config, folder), task, enabled=config.trainer.progress)
     trackers = tracking.trackers(config, folder)
     loop = Loop(config, folder, interrupt, progress, trackers)
-    trainer = make_trainer(config, loop, *callbacks(loop, experiment), *configured(config.callbacks), Saving(loop))
+    further = *callbacks(loop, experiment), *configured(config.callbacks), Saving(loop)
+    try:
+        trainer = make_trainer(config, loop, *further)
+    except (TypeError, ValueError, MisconfigurationException) as error:
+        raise _refused(config, error) from error
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
     except SystemExit as error:
@@ -84,6 +89,8 @@ def fit(
             raise RunFailedError(f"a callback or a class of another package ended the process ({error!r}).") from error
         # Lightning turns KeyboardInterrupt into it.
         raise Interrupted(interrupt.received or signal.SIGINT) from error
+    except MisconfigurationException as error:
+        raise _refused(config, error) from error
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):
             raise memory.failure("outside of the updates", task.smaller) from error
@@ -105,6 +112,13 @@ def fit(
         raise Pruned(f"pruned by its search at step {trainer.global_step}")
     trackers.start(folder)  # if training was already complete, no update has started them
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
+
+
+def _refused(config: RunConfig, error: Exception) -> Exception:
+    """What the user is told of a refusal by Lightning, if arguments of the user's may be its reason."""
+    if not (config.trainer.extra or config.callbacks):
+        return error
+    return ConfigError([f"trainer.extra or callbacks: Lightning refuses them: {' '.join(str(error).split())}"])
 
 
 def _leave(data: Any) -> None:
