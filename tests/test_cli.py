@@ -158,6 +158,23 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["trainer.limit_test=3"], "trainer.limit_test=3 has no effect: this task always uses its whole test"),
+        (["recipe.warmup=5"], "recipe.warmup=5 has no effect: in this task the rate is halved"),
+        (["recipe.beta1=0.5"], "recipe.beta1=0.5 has no effect: it is a key of recipe.optimizer=adam"),
+        (["data.questions=10k"], "data.questions=10k has no effect: it is a key of data.kind=babi"),
+        (["recipe.lr=0.1", "recipe.linear_epochs=2"], "recipe.lr=0.1 has no effect: with recipe.linear_epochs"),
+    ],
+)
+def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], message: str) -> None:
+    (fault,) = faults_of("task=question_answering", *lines)
+    assert fault.startswith(message)
+    assert faults_of("task=question_answering", "recipe.optimizer=adam", "recipe.beta1=0.5", "recipe.lr=0.1") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     "lines",
     [
         ["model=weighted", "branch=uniform"],

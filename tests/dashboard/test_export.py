@@ -164,6 +164,10 @@ def test_a_sweep_of_the_store_needs_no_file(root: Path, run: Callable[..., Path]
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path / 'q.html'}\n", "")
     done = subprocess.run([*program, "sweep=chek", export], capture_output=True, text=True, cwd="/")
     assert done.returncode == 2 and "sweep=chek: there is no such option." in done.stderr
+    done = subprocess.run(
+        [*program, "sweep=check", "sweep.metric=chrf", export], capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 2 and "with the metric of their runs: leave sweep.metric out" in done.stderr
     assert by_name([f"runs={root}", "sweep=quickstart"]) == [f"runs={root}", "sweep=quickstart"]
 
 

@@ -214,6 +214,18 @@ def test_a_row_whose_name_contains_a_secret_is_not_recorded(put: Put, store: Pat
 
 
 @pytest.mark.slow
+def test_rows_that_would_be_equal_without_their_paths_are_not_recorded_as_equal(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    first, second = (row.row for row in sweep.rows[:2])
+    for row, place in ((first, "/a/words.txt"), (second, "/b/words.txt")):
+        put(row, 1, 3, callbacks__mine={"_target_": "mine.Callback", "words": place}, variation__row=row)
+    found = record(sweep, store, tmp_path / "records")
+    assert list(found.written) == [f"papers/{first}/seed1"]
+    assert found.refused == {f"papers/{second}/seed1": f"without paths and secrets it would be equal to {first}"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["/home/somebody/a/steps.csv", {"token": "first"}])
 def test_another_training_is_not_taken_for_the_recorded_one_if_their_differences_are_left_out(
     setting: Any, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path

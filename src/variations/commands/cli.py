@@ -142,6 +142,12 @@ def typed() -> list[str]:
     return [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
 
 
+def typed_keys_of(*groups: str) -> list[str]:
+    """The keys of these groups, or below them, that were typed, each once."""
+    keys = (line.lstrip("+~").partition("=")[0] for line in typed())
+    return list(dict.fromkeys(key for key in keys if key.partition(".")[0] in groups))
+
+
 @contextlib.contextmanager
 def _written(*, work_goes_on: bool) -> Iterator[None]:
     """Check that the current folder exists when a command starts, and that all output is written when it ends."""

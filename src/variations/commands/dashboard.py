@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from variations.commands.cli import command
+from variations.commands.cli import command, typed_keys_of
 from variations.commands.stored import root_of
 from variations.configuration.compose import loader
 from variations.configuration.extras import need
@@ -17,6 +17,7 @@ from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
 from variations.dashboard.sweeps import index
+from variations.system.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -45,6 +46,8 @@ def show(config: DashboardConfig) -> None:
     It reads the run store and follows running rows; it needs no account and no network. Ctrl-C ends it.
     """
     need("dashboard", "The dashboard")
+    if given := [key for key in typed_keys_of("sweep") if key not in ("sweep", "sweep.name")]:
+        raise UserError(f"The dashboard shows sweeps with the metric of their runs: leave {' and '.join(given)} out.")
     store = Store(root_of(config.runs), Path(default_cache()).expanduser())
     if config.export is not None:
         from variations.dashboard.export import write

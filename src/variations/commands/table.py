@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from variations.commands.cli import command, typed
+from variations.commands.cli import command, typed, typed_keys_of
 from variations.commands.stored import SweepKeys, put
 from variations.configuration.doors import typed_again
 from variations.configuration.extras import need
@@ -81,13 +81,12 @@ def show(config: TableConfig) -> None:
 def _refuse_settings(config: TableConfig) -> None:
     """Refuse what the report would not follow."""
     given = [name for name in ("rows", "seeds") if getattr(config, name)]
-    keys = [word.lstrip("+").partition("=")[0] for word in typed()]
-    given += [key for key in keys if key.startswith(("sweep.", "significance.")) and key != "sweep.name"]
+    given += [key for key in typed_keys_of("sweep", "significance") if key not in ("sweep", "sweep.name")]
     if given:
         what = "format=html writes" if config.format == "html" else "report=true also writes"
         raise UserError(
             f"{what} the whole sweep, with all seeds that its rows have and the metric and tests of its runs: leave "
-            f"{' and '.join(dict.fromkeys(given))} out, or choose another format without report=true."
+            f"{' and '.join(given)} out, or choose another format without report=true."
         )
 
 

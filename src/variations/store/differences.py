@@ -39,7 +39,13 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
 
 
 def equal_rows(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each group of `configs`, by name, between which `changes` finds nothing."""
+    """A sentence for each group of rows that differ in nothing."""
+    equal = [names for names in alike(configs) if len(names) > 1]
+    return [f"{'; '.join(names)}: these rows make the same changes and train equal networks." for names in equal]
+
+
+def alike(configs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """The names of `configs` in groups, within which `changes` finds nothing."""
     groups: dict[str, list[str]] = {}
     for name, config in configs.items():
         task = task_of(config)
@@ -47,8 +53,7 @@ def equal_rows(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         silent = (*_SILENT, *task.silent, *task.without_effect(values))
         counts = {k: v for k, v in values.items() if not is_incidental(k, config) and not covered(k, silent)}
         groups.setdefault(json.dumps(counts, sort_keys=True, default=str), []).append(name)
-    equal = [names for names in groups.values() if len(names) > 1]
-    return [f"{'; '.join(names)}: these rows make the same changes and train equal networks." for names in equal]
+    return list(groups.values())
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

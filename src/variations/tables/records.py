@@ -36,6 +36,7 @@ from variations.store.atomic import (
     write_yaml,
 )
 from variations.store.contents import sealed
+from variations.store.differences import alike
 from variations.store.hidden import without_secrets
 from variations.store.identity import changed_keys, identifying
 from variations.store.inputs import recorded
@@ -92,6 +93,7 @@ def record(
     """
     found = Recorded()
     with _alone(records / sweep.name):
+        indistinct = _indistinct(sweep, store)
         for row in (row for row in sweep.rows if not row.quoted):
             for seed in sweep.seeds:
                 folder = latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed))
@@ -104,6 +106,9 @@ def record(
                     continue
                 if published(row.row) != row.row:
                     found.refused[name] = "the row's name contains what looks like a secret or a path"
+                    continue
+                if row.row in indistinct:
+                    found.refused[name] = f"without paths and secrets it would be equal to {indistinct[row.row]}"
                     continue
                 try:
                     if not folder.finished():
@@ -157,6 +162,25 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
         ]
     flaws = [text for text in of_run(config, run.result) if text not in of_run(former, result)]
     return ", ".join([*words, *(f"{name} has other contents" for name in texts), *flaws]) or None
+
+
+def _indistinct(sweep: SweepDefinition, store: Path) -> dict[str, str]:
+    """Rows that differ from another one only in what records leave out, and the name of that one."""
+    configs: dict[str, Mapping[str, Any]] = {}
+    for row in sweep.rows:
+        folders = (latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed)) for seed in sweep.seeds)
+        for folder in folders:
+            with suppress(UserError):  # told where it is recorded
+                if folder is not None and folder.finished():
+                    configs[row.row] = folder.config()
+                    break
+    groups = {name: at for at, names in enumerate(alike(configs)) for name in names}
+    return {
+        name: first
+        for first, *others in alike({name: published(config) for name, config in configs.items()})
+        for name in others
+        if groups[name] != groups[first]
+    }
 
 
 def _started(folder: RunFolder) -> str | None:

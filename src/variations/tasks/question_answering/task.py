@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from variations.configuration.compose import to_dict
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.atomic import read_object
+from variations.store.identity import flatten
 from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
@@ -27,6 +29,19 @@ OWN_KEYS = {
     "transformer": ("layers", "h"),
 }
 """Keys of `model` that only some kinds have."""
+UNLIMITED = ("trainer.limit_test", "trainer.limit_val_batches")
+WHY_UNUSED = {
+    **dict.fromkeys(UNLIMITED, "this task always uses its whole test and validation sets"),
+    **dict.fromkeys(("recipe.beta1", "recipe.beta2", "recipe.eps"), "it is a key of recipe.optimizer=adam"),
+    **dict.fromkeys(
+        ("recipe.schedule", "recipe.warmup"), "in this task the rate is halved every recipe.halve_every epochs"
+    ),
+    "recipe.lr": "with recipe.linear_epochs, the rate starts at recipe.linear_lr",
+    "recipe.linear_lr": "it is the rate with recipe.linear_epochs",
+    "data.questions": "it is a key of data.kind=babi",
+    "data.toy_questions": "it is a key of data.kind=toy",
+}
+"""Keys that some runs do not use, and why; keys of `model` aside."""
 
 
 class QuestionAnswering(Measures):
@@ -63,7 +78,8 @@ class QuestionAnswering(Measures):
         others = [f"model.{key}" for key in sorted({k for keys in OWN_KEYS.values() for k in keys} - set(own))]
         stories = ["data.toy_questions"] if flat.get("data.kind") == "babi" else ["data.questions", "data.root"]
         adam = [] if flat.get("recipe.optimizer") == "adam" else [f"recipe.{key}" for key in ("beta1", "beta2", "eps")]
-        return [*others, *stories, *adam, "recipe.schedule", "recipe.warmup"]
+        rate = "recipe.lr" if flat.get("recipe.linear_epochs") else "recipe.linear_lr"
+        return [*others, *stories, *adam, rate, "recipe.schedule", "recipe.warmup"]
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`; a network of another package: the class, `["MyReader", "babi"]`."""
@@ -71,7 +87,7 @@ class QuestionAnswering(Measures):
         return [model.kind.rpartition(":")[2], *([] if ":" in model.kind else [f"d{model.d}"]), config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
-        """Keys of a kind of network that no run uses."""
+        """Keys that no run uses: of another kind of network, optimiser or kind of stories, or of other tasks."""
         kinds = {config.model.kind for config in configs}
         used = {key for kind in kinds for key in OWN_KEYS.get(kind, ())}
         faults = []
@@ -83,6 +99,11 @@ class QuestionAnswering(Measures):
                     f"{line} has no effect with model={', '.join(sorted(kinds))}: it is a key of {', '.join(owners)}."
                 )
                 faults.append(Fault(("model.kind",), text))
+        unused = [self.without_effect(flatten(to_dict(config))) for config in configs]
+        for line in typed:
+            key = line.lstrip("+").partition("=")[0]
+            if key in WHY_UNUSED and all(key in (*UNLIMITED, *keys) for keys in unused):
+                faults.append(Fault((key,), f"{line} has no effect: {WHY_UNUSED[key]}."))
         return faults
 
     def unusable_files(self, configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
