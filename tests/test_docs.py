@@ -118,10 +118,11 @@ def blocks(page: str) -> list[str]:
     ("index", "changes"),
     [
         (0, {"attention": "shown:Cosine"}),
-        (1, {"kind": "shown:GatedTransformer"}),
-        (2, {"kind": "shown:AveragingTransformer"}),
+        (1, {"positions": "shown:NoPositions"}),
+        (2, {"kind": "shown:GatedTransformer"}),
+        (3, {"kind": "shown:AveragingTransformer"}),
     ],
-    ids=["attention", "sublayer", "layer"],
+    ids=["attention", "positions", "sublayer", "layer"],
 )
 def test_the_classes_on_the_page_for_variations_work(
     index: int, changes: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +132,7 @@ def test_the_classes_on_the_page_for_variations_work(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "shown", raising=False)
     config = TranslationConfig()
+    config.positions.kind = changes.pop("positions", "sinusoidal")
     config.model = ModelConfig(**{"N": 2, "d_model": 16, "d_ff": 24, "h": 2, "dropout": 0.0} | changes)
     plain = TranslationConfig()
     plain.model = ModelConfig(N=2, d_model=16, d_ff=24, h=2, dropout=0.0)

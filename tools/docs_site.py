@@ -151,6 +151,12 @@ def configuration() -> Iterator[str]:
     from variations.configuration.schema import RunConfig
     from variations.configuration.tasks import BUILT_IN, schema_of
 
+    yield from [
+        "The chosen groups set many of these keys to other values than the defaults of the schema, which are listed "
+        "here: with `size=tiny recipe=quick data=toy`, which are chosen if nothing is typed, `recipe.lr` is 0.5. "
+        "`python src/train.py --cfg job` prints the values in force.",
+        "",
+    ]
     yield from ["## Every run", "", *key_table(keys(RunConfig)), ""]
     common = set(keys(RunConfig))
     for task in sorted(BUILT_IN, key=lambda name: name != "translation"):
@@ -160,7 +166,7 @@ def configuration() -> Iterator[str]:
 
 def key_table(rows: Iterable[tuple[str, str, str, str]]) -> list[str]:
     """A Markdown table of keys."""
-    lines = ["| key | default | values | meaning |", "|---|---|---|---|"]
+    lines = ["| key | default in the schema | values | meaning |", "|---|---|---|---|"]
     return lines + [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
 
 

@@ -66,14 +66,19 @@ def exported(root: Path) -> Callable[..., Page]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
-    exported: Callable[..., Page], run: Callable[..., Path]
+    exported: Callable[..., Page], run: Callable[..., Path], client: Any
 ) -> None:
     run("other", "a", 1)
     found = exported(["q"])
     ids = ["q/base/seed1", "q/base/seed2", "q/wide/seed1", "q/wide/seed2"]
     wanted = {"/api/index", "/api/sweep/q"} | {f"/api/{kind}/{one}" for kind in ("run", "curves") for one in ids}
     wanted |= {f"/api/{kind}/{one}" for kind in ("branches", "attention") for one in ids[2:]}
+    base = "/api/compare?ids=q%2Fbase%2Fseed1,q%2F"
+    wanted |= {f"{base}{other}" for other in ("base%2Fseed2", "wide%2Fseed1", "wide%2Fseed2")}
     assert set(found.payloads) == wanted | {"/api/importance/q"}
+    pair, live = found.payloads[f"{base}wide%2Fseed1"], client.json(f"{base}wide%2Fseed1")
+    assert {**pair, "environment": [], "sentences": []} == {**live, "environment": [], "sentences": []}
+    assert pair["sentences"] == live["sentences"][:5]
     assert found.title == "q · Variations"
     assert [entry["name"] for entry in found.payloads["/api/index"]["sweeps"]] == ["q"]
     assert found.payloads["/api/index"]["live"] is False

@@ -23,6 +23,8 @@ LIMIT = 2_900_000
 _SCRIPT = re.compile(r'<script src="(/static/|/bokeh/)([^"?]+)"[^>]*></script>')
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"?]+)"[^>]*>')
 _BULK = re.compile(r"scores\..*\.(?:details\..*|convention|signature)|deterministic\..*|averaged_steps")
+_UNRESERVED = "!'()*-._~"
+"""What JavaScript's encodeURIComponent leaves as it is, besides letters and digits."""
 _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
 """Details of this machine that a recipient does not need."""
 
@@ -39,16 +41,20 @@ class Detail:
     """Number of sentences of each run."""
     attention: int
     """Number of runs with attention maps."""
+    pairs: int
+    """Number of runs of a sweep that are compared with the first run of its base row."""
 
 
 DETAILS = (
-    Detail(200, 60, 20, 12),
-    Detail(200, 30, 8, 4),
-    Detail(100, 20, 4, 2),
-    Detail(50, 12, 2, 1),
-    Detail(25, 6, 1, 0),
-    Detail(8, 2, 0, 0),
+    Detail(200, 60, 20, 12, 30),
+    Detail(200, 30, 8, 4, 20),
+    Detail(100, 20, 4, 2, 10),
+    Detail(50, 12, 2, 1, 5),
+    Detail(25, 6, 1, 0, 2),
+    Detail(8, 2, 0, 0, 1),
 )
+DIFFERING = 5
+"""Most sentences of each comparison."""
 
 
 def page(api: Api, names: Sequence[str] | None = None) -> str:
@@ -70,7 +76,7 @@ def page(api: Api, names: Sequence[str] | None = None) -> str:
     scores = _Kept()
     payloads: list[str] = []
     for detail in DETAILS:
-        payloads = [*tables, *_runs(api, chosen, detail, scores)]
+        payloads = [*tables, *_runs(api, chosen, detail, scores), *_pairs(api, chosen, detail, scores)]
         if sum(len(text.encode()) + 1 for text in payloads) <= room:
             break
     return frame[:place] + "\n".join(payloads) + "\n" + frame[place:]
@@ -137,6 +143,24 @@ class _Kept:
             self._known[found.id] = _public(api, content)
         return self._known[found.id]
 
+    def pairs(self, api: Api, sweep: str) -> list[tuple[str, str]]:
+        """The ids of the first run of the base row and of another finished run, the best rows' first runs first."""
+        key = f"pairs {sweep}"
+        if key not in self._known:
+            content = json.loads(api.answer(f"sweep/{quote(sweep, safe='')}", {"significance": "1"}))
+            self._known[key] = _ordered(content)
+        found: list[tuple[str, str]] = self._known[key]
+        return found
+
+    def pair(self, api: Api, ids: tuple[str, str]) -> Any:
+        """What the page says of two runs."""
+        key = f"pair {' '.join(ids)}"
+        if key not in self._known:
+            content = json.loads(api.answer("compare", {"ids": ",".join(quote(name, safe="") for name in ids)}))
+            content["environment"] = [item for item in content["environment"] if item["key"] not in _PRIVATE]
+            self._known[key] = _public(api, content)
+        return self._known[key]
+
     def drawings(self, api: Api, found: Found) -> Any:
         """Drawings of a run; None if its files are damaged."""
         key = f"drawings {found.id}"
@@ -172,6 +196,41 @@ def _runs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept)
     return found
 
 
+def _ordered(content: Any) -> list[tuple[str, str]]:
+    """See `_Kept.pairs`."""
+    rows = content["table"]["rows"] if content["table"] else []
+    finished: dict[str, list[str]] = {}
+    for run in content["runs"]:
+        if run["latest"] and run["state"] == "finished":
+            finished.setdefault(run["row"], []).append(run["id"])
+    bases = {row["base"] for row in rows}
+    first = next((row["row"] for row in rows if row["row"] in bases and row["row"] in finished), None)
+    first = first or next((row["row"] for row in rows if row["row"] in finished), None)
+    if first is None:
+        return []
+    measure = content["table"]["measures"][0]
+    means = {row["row"]: (row["measured"].get(measure["key"]) or {}).get("mean") for row in rows}
+    scores = {row: float(mean) for row, mean in means.items() if mean is not None}
+    known = [row for row in finished if row in scores]
+    known.sort(key=scores.__getitem__, reverse=measure["higher_is_better"])
+    order = dict.fromkeys([*(row for row in known if row != first), first, *finished])
+    base, *further = finished.pop(first)
+    finished[first] = further
+    most = max(map(len, finished.values()))
+    return [(base, finished[row][at]) for at in range(most) for row in order if at < len(finished.get(row, []))]
+
+
+def _pairs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept) -> list[str]:
+    found = []
+    for name in chosen:
+        for ids in kept.pairs(api, name)[: detail.pairs]:
+            content = dict(kept.pair(api, ids))
+            content["sentences"] = content["sentences"][: min(DIFFERING, detail.samples)]
+            path = f"/api/compare?ids={','.join(quote(part, safe=_UNRESERVED) for part in ids)}"
+            found.append(element(path, document(content)))
+    return found
+
+
 def _attention(api: Api, run: Found) -> Any:
     try:
         return runs.attention(api.store, run)
@@ -181,7 +240,7 @@ def _attention(api: Api, run: Found) -> Any:
 
 def encoded(identifier: str) -> str:
     """An identifier encoded as in the page's requests: each part by the rules of JavaScript's encodeURIComponent."""
-    return "/".join(quote(part, safe="!'()*-._~") for part in identifier.split("/"))
+    return "/".join(quote(part, safe=_UNRESERVED) for part in identifier.split("/"))
 
 
 # The page around them -------------------------------------------------------------------------------------------------

@@ -82,6 +82,10 @@ def test_an_export_opens_from_the_file_system_with_every_view(tab: Any, url: str
     assert tab.texts("table.results th[scope=row] .label")[0] == "Transformer"
     tab.open(path.as_uri(), view="compare", ids=["quickstart/transformer/seed1", "quickstart/weighted/seed1"])
     assert "model.kind" in tab.texts("#config tbody th")
+    assert "test BLEU" in tab.texts("#scores tbody th") and tab.page.locator("#scores .interval").count() > 0
+    tab.open(path.as_uri(), view="compare", ids=["quickstart/weighted/seed1", "quickstart/transformer/seed1"])
+    assert "Not in this file" in tab.page.locator(".empty").inner_text()
+    tab.open(path.as_uri(), view="compare", ids=["quickstart/transformer/seed1", "quickstart/weighted/seed1"])
     tab.go("table")
     tab.page.go_back()
     tab.drawn("compare")

@@ -210,7 +210,12 @@ class Codes(Positions):
     ("key", "name", "changed", "said"),
     [
         ("attention", "Blind", "mask", r"padding must have no effect: does its attend apply `mask` and `causal`\?$"),
-        ("attention", "Blind", "causal", r"about target token 1: .* does its attend apply `mask` and `causal`\?$"),
+        (
+            "attention",
+            "Blind",
+            "causal",
+            r"about target token 1: .* apply `mask` and `causal`\? does it use distances\?",
+        ),
         ("positions", "Codes", None, r"token 2: .* its forward\(start, length\) encode the positions from `start`\?$"),
         (
             "positions",

@@ -81,9 +81,6 @@ window.V = window.V || {};
     return names[key] || key.replace(/[/_]/g, " ");
   };
 
-  /** Whether lower is better. */
-  V.lowerIsBetter = (key) => /ppl|nll|loss|perplexity|ter\b/.test(key);
-
   /** Quantities that runs are drawn against: their names and units. */
   V.AXES = {
     step: ["updates", "steps"],

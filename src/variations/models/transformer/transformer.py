@@ -112,7 +112,7 @@ class Transformer(SequenceToSequence):
             codes = positions(start, ids.size(1))  # (T, d)
         else:
             codes = positions(0, segments.longest)[segments.positions]
-        x = x * ids.ne(self.pad).unsqueeze(-1) + codes
+        x = x * ids.ne(self.pad).unsqueeze(-1) + codes.to(x)  # those of another package may be of the CPU
         if self.task is not None and positions is self.source_positions:
             x = x + self.task[0]
         return self.kernels.dropout(x, self.config.dropout) if self.training else x

@@ -93,7 +93,8 @@ def _steps(network: SequenceToSequence, keys: str, source: Tensor, target: Tenso
         if difference := _difference(found, wanted[:, position]):
             raise UserError(
                 f"{keys}: decode_step and forward disagree about target token {position + 1}: their logits "
-                f"differ by up to {difference:.2g}; both must predict it from the tokens before it: {_advice(keys)}"
+                f"differ by up to {difference:.2g}; both must predict it from the tokens before it: "
+                f"{_advice(keys, decoding=True)}"
             )
         tokens = target[:, position]
 
@@ -150,13 +151,15 @@ def _difference(found: Tensor, wanted: Tensor) -> float:
     return 0.0 if difference <= TOLERANCE * max(1.0, float(wanted.abs().max())) else difference
 
 
-def _advice(keys: str) -> str:
+def _advice(keys: str, *, decoding: bool = False) -> str:
     """Where to look for the mistake."""
     if "model.kind=" in keys:
         return f"{SEE}."
     asked = []
     if "model.attention=" in keys:
         asked.append("does its attend apply `mask` and `causal`?")
+        if decoding:
+            asked.append("does it use distances? Then it needs `self_only = True`, which excludes cross-attention.")
     if "positions.kind=" in keys:
         asked.append("does its forward(start, length) encode the positions from `start`?")
     return " ".join(asked) or f"{SEE}."

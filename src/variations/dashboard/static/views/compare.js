@@ -42,42 +42,12 @@ V.views = V.views || {};
     );
   }
 
-  /** An exported file contains no pairs: configuration, environment and scores are compared from the runs themselves. */
-  async function fromRuns(ids, measures) {
-    const runs = await Promise.all(ids.map((id) => V.api.get(V.api.path.run(id))));
-    const differing = (part) => {
-      const keys = [...new Set(runs.flatMap((run) => Object.keys(run[part])))].sort();
-      const rows = keys.map((key) => ({ key, values: runs.map((run) => run[part][key] ?? null) }));
-      return rows.filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
-    };
-    const names = [...new Set(runs.flatMap((run) => Object.keys(run.result)))].map((key) => /^scores\.([^.]+)\.([^.]+)\.value$/.exec(key)).filter(Boolean);
-    const scores = names.map(([key, set, name]) => {
-      const values = runs.map((run) => run.result[key] ?? null);
-      const known = measures.find((item) => item.key === `${set}.${name}`);
-      return { set, name, label: known?.label ?? `${set} ${name.replace(/_/g, " ")}`, digits: known?.digits, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), items: null, higher_is_better: !V.lowerIsBetter(name) };
-    });
-    const sentences = runs[0].samples.map((sample) => {
-      const all = runs.map((run) => run.samples.find((item) => item.index === sample.index && item.source === sample.source));
-      if (!all.every(Boolean) || all.every((item) => item.hypothesis === all[0].hypothesis)) return null;
-      const shifts = all.map((item) => item.score - sample.score);
-      return { index: sample.index, source: sample.source, reference: sample.reference, hypotheses: all.map((item) => item.hypothesis), scores: all.map((item) => item.score), difference: shifts.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0) };
-    });
-    return {
-      config: differing("config").filter(({ key }) => !/^(run|runs|resume|name|seed$|sweep|logger|variation\.(row|label|base|table|published|provenance|note|group))/.test(key)),
-      environment: differing("environment"),
-      scores,
-      sentences: sentences.filter(Boolean).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)),
-      sentence_score: "chrF",
-      notes: ["An exported file contains no tests between runs, and only sentences among the first 20 of the test set."],
-    };
-  }
-
-  async function load(ids, version, measures) {
-    if (!V.api.embedded()) return V.api.get(V.api.path.compare(ids), version);
+  /** The comparison; null if an exported file does not contain it. */
+  async function load(ids, version) {
     try {
-      return await V.api.get(V.api.path.compare(ids));
+      return await V.api.get(V.api.path.compare(ids), version);
     } catch (error) {
-      if (error instanceof V.Missing) return fromRuns(ids, measures);
+      if (V.api.embedded() && error instanceof V.Missing) return null;
       throw error;
     }
   }
@@ -186,8 +156,12 @@ V.views = V.views || {};
       return;
     }
     const runs = ids.map((id) => sweep.byId.get(id));
-    const found = await load(ids, runs.map((run) => run.revision).join(), sweep.measures);
+    const found = await load(ids, runs.map((run) => run.revision).join());
     if (!current()) return;
+    if (!found) {
+      V.replace(root, V.el("h2", { text: "Compare runs" }), chooser(sweep, ids), V.empty("Not in this file", "An exported file compares the first run of the base row with single other runs, and of large sweeps only with some. The dashboard itself compares any runs: python src/dashboard.py"));
+      return;
+    }
     const chart = intervals(found.scores, runs);
     const { sets, items } = drawn(found.scores);
     const node = V.el("div", { class: "plot" });
@@ -204,7 +178,7 @@ V.views = V.views || {};
           "section",
           {},
           V.el("h3", { text: `Sentences that differ most (${found.sentence_score})` }),
-          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: V.api.embedded() ? "Among the sentences that this file contains, none differs between these runs." : "No sentence differs between these runs, or they have stored none." }),
+          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: "No sentence differs between these runs, or they have stored none." }),
           found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
           found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
         ),
