@@ -162,6 +162,17 @@ def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("there", [True, False])
+def test_an_idle_gpu_is_mentioned(
+    there: bool, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small("trainer.progress=true", "trainer.max_steps=1")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: there)
+    fit(config, made(config, "run"), Interrupt())
+    assert ("has a GPU, which trainer=gpu would use" in capsys.readouterr().err) is there
+
+
+@pytest.mark.slow
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
     assert text.startswith("trainer.extra.max_epochs: leave it out: keys of ours set it, or do the same.")

@@ -59,6 +59,8 @@ def fit(
     )
     if processes.global_rank() == 0 and config.trainer.progress:
         print(performance.told(chosen), file=sys.stderr, flush=True)
+        if device == "cpu" and torch.cuda.is_available():
+            print("This machine has a GPU, which trainer=gpu would use.", file=sys.stderr, flush=True)
     data = task.data(config)
     data.prepare_data()
     data.setup()
