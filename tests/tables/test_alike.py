@@ -177,7 +177,7 @@ def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
     second.set_status("finished")
     assert (
         "h=16 & <more_heads>, seed 1: tests the weights of attempt 1 of base, but the table has attempt 2 of that row; "
-        "force=true 'rows=[A_h16]' tests its weights."
+        "force=true 'rows=[A_h16]' tests its weights, if both are trained alike."
     ) in read(seeds=[1]).remarks
 
 

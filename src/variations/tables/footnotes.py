@@ -257,7 +257,8 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                 yield (
                     line,
                     f", seed {run.seed}: tests the weights of attempt {former} of {source.row}, but the "
-                    f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights.",
+                    f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights, if both are "
+                    "trained alike.",
                 )
 
 
