@@ -5,6 +5,7 @@ import doctest
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 import variations
 from variations.commands import api
+from variations.commands import run as run_module
+from variations.configuration.compose import compose_run
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
 
@@ -56,6 +59,30 @@ def test_all_faults_are_told_before_training() -> None:
     with pytest.raises(ConfigError) as error:
         variations.train("modle=weighted", "decode.beam=0")
     assert len(error.value.faults) == 2
+
+
+@pytest.mark.slow
+def test_two_threads_cannot_train_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would draw from the same random numbers, and get other results than each alone."""
+    again: list[BaseException] = []
+
+    def in_another_thread(config: Any) -> Path:
+        def train() -> None:
+            try:
+                variations.train(f"runs={tmp_path}", "logger=none")
+            except UserError as error:
+                again.append(error)
+
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+        return tmp_path
+
+    monkeypatch.setattr(run_module, "_execute", in_another_thread)
+    run_module.execute(compose_run([f"runs={tmp_path}"]))
+    (error,) = again
+    assert "This process is training another run" in str(error)
+    assert list(tmp_path.iterdir()) == []
 
 
 def cells() -> list[str]:

@@ -83,6 +83,10 @@ def test_modules_are_those_of_classes_that_are_not_installed_with_us(module: Pat
             "_target_": "pytorch_lightning.callbacks.Timer",
             "kind": {"_target_": "hydra.utils.get_class", "path": "their_attention.K"},
         },
+        {
+            "_target_": "pytorch_lightning.callbacks.Timer",
+            "kind": {"_target_": "hydra.utils.get_method", "_args_": ["their_attention.K"]},
+        },
     ],
 )
 def test_a_module_is_found_wherever_the_settings_of_a_callback_name_it(module: Path, settings: dict[str, Any]) -> None:
@@ -110,6 +114,21 @@ def test_a_class_that_was_edited_after_its_import_is_not_trained_under_its_new_t
 
 
 @pytest.mark.slow
+def test_the_module_that_defines_a_class_is_an_input_even_if_another_one_is_named(config: Any, module: Path) -> None:
+    named = module.with_name("their_names.py")
+    named.write_text("from their_attention import Scaled\n", encoding="utf-8")
+    sys.modules.pop("their_names", None)
+    config.model.attention = "their_names:Scaled"
+    folder = RunFolder(run.execute(config))
+    assert {"their_names.py", "their_attention.py"} <= recorded(folder).keys()
+    assert own_code.changed_inputs(config, folder) == []
+    edit(module, CODE.replace("2 * q", "3 * q"))
+    (told,) = own_code.changed_inputs(config, folder)
+    assert told.startswith(f"{module} changed after this run was started")
+    sys.modules.pop("their_names", None)
+
+
+@pytest.mark.slow
 def test_an_edited_class_is_noticed(
     config: Any, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,13 +136,13 @@ def test_an_edited_class_is_noticed(
     assert "test BLEU " in capsys.readouterr().err
     assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
     assert own_code.changed_inputs(config, folder) == []
-    assert own_code.edited(folder.config(), recorded(folder)) == []
+    assert own_code.edited(recorded(folder)) == []
     assert (folder.result() or {})["remarks"] == ["FLOPs are counted with dot-product attention in place of Scaled."]
 
     edit(module, CODE.replace("2 * q", "3 * q"))
     run.execute(config)  # finished already
     told = capsys.readouterr().err
-    assert own_code.edited(folder.config(), recorded(folder)) == ["their_attention.py"]
+    assert own_code.edited(recorded(folder)) == ["their_attention.py"]
     assert f"warning: {module} changed after this run was started with the former code" in told
     with pytest.raises(UserError, match=r"cannot use the weights of .*their_attention\.py changed after this run was"):
         load_network(folder.path)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.system.exceptions import raised, short_traceback
 
+_EXECUTING = threading.Lock()
+
 
 def execute(config: RunConfig) -> Path:
     """Train, test and score what `config` describes, unless that has been done; the last line printed is the folder.
@@ -40,6 +43,18 @@ def execute(config: RunConfig) -> Path:
         UserError: The folder holds a run of another configuration, or the run fails for a reason the user can mend.
         Interrupted: A signal asked the run to stop; the same command continues it.
     """
+    if not _EXECUTING.acquire(blocking=False):
+        raise UserError(
+            "This process is training another run, and they would share their random numbers: wait for its end, or "
+            "train in several processes, as --multirun does."
+        )
+    try:
+        return _execute(config)
+    finally:
+        _EXECUTING.release()
+
+
+def _execute(config: RunConfig) -> Path:
     if found := surroundings.faults(config):
         raise ConfigError(found)
     home = naming.run_folder(config)

@@ -168,4 +168,4 @@ def percent(change: float) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
+    return " ".join(text.split()).replace("|", r"\|")

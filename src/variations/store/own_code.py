@@ -1,7 +1,8 @@
 """The source of the tasks and classes of other packages that a run uses: an input like its texts, kept with the run."""
 
+import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from variations.store.checksums import file_sha256
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
-_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
+_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _INSTALLED = ("variations", "hydra", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
 """Packages whose versions environment.json has."""
@@ -28,10 +29,28 @@ def modules(config: Mapping[str, Any]) -> dict[str, Path]:
         By name of the copy in the run's folder, `package.module.py`. Modules that cannot be found are left out.
     """
     found = _of_task(str(config.get("task") or DEFAULT))
-    for module in dict.fromkeys(_names(config)):
-        if module.partition(".")[0] not in _INSTALLED and (file := file_of(module)) is not None:
-            found[f"{module}.py"] = file
-    return found
+    return found | _files(module for module, _ in _named(config))
+
+
+def _files(modules: Iterable[str]) -> dict[str, Path]:
+    """The files of modules that are not installed with us, by name of their copy."""
+    own = (module for module in dict.fromkeys(modules) if module.partition(".")[0] not in _INSTALLED)
+    return {f"{module}.py": file for module in own if (file := file_of(module)) is not None}
+
+
+def _defining(config: Mapping[str, Any]) -> dict[str, Path]:
+    """The files of the modules that define the named classes, which may stand elsewhere; imports them."""
+    found = []
+    for module, path in _named(config):
+        try:
+            value: Any = importlib.import_module(module)
+            for name in path.split("."):
+                value = getattr(value, name)
+        except (ImportError, AttributeError):  # told where the class is used
+            continue
+        if isinstance(where := getattr(value, "__module__", None), str):
+            found.append(where)
+    return _files(found)
 
 
 def _of_task(name: str) -> dict[str, Path]:
@@ -44,14 +63,17 @@ def _of_task(name: str) -> dict[str, Path]:
     return {f"{package}.{path.name}": path for path in sorted(file.parent.glob("*.py"))}
 
 
-def _names(config: Mapping[str, Any]) -> Iterator[str]:
+def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Module and class of each name in `config`."""
     for group in ("model", "positions"):
         for _, value in _strings(config.get(group)):
             if match := _NAMED.fullmatch(value):
-                yield match[1]
+                yield match[1], match[2]
     for key, value in _strings(config.get("callbacks")):
-        if key in ("_target_", "path") and _DOTTED.fullmatch(value):  # `path` is the argument of hydra.utils.get_class
-            yield module_of(value)
+        # `path`, or the first of `_args_`, is what hydra.utils.get_class imports.
+        if key in ("_target_", "path", "_args_") and _DOTTED.fullmatch(value):
+            module = module_of(value)
+            yield module, value.removeprefix(f"{module}.")
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
@@ -87,20 +109,24 @@ def keep(config: Any, folder: RunFolder) -> dict[str, str]:
     """
     refuse_edited(to_dict(config))
     kept: dict[str, str] = {}
-    for name, file in modules(to_dict(config)).items():
+    for name, file in (_defining(to_dict(config)) | modules(to_dict(config))).items():
         kept |= inputs.keep(folder, file, name)
     return kept
 
 
-def edited(config: Mapping[str, Any], made_from: Mapping[str, str]) -> list[str]:
+def edited(made_from: Mapping[str, str]) -> list[str]:
     """Names of a run's own modules whose files here are not those that it was `made_from` (SHA-256 by name)."""
-    files = {name: file for name, file in modules(config).items() if name in made_from}
-    return [name for name, file in files.items() if file_sha256(file) != made_from[name]]
+    return [name for name, file in _kept(made_from).items() if file_sha256(file) != made_from[name]]
+
+
+def _kept(names: Iterable[str]) -> dict[str, Path]:
+    """The present files of a run's own modules, by name of their copies, which are among the `names` of its inputs."""
+    return _files(name.removesuffix(".py") for name in names if name.endswith(".py"))
 
 
 def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
     """Return a sentence for whatever has changed since a run was started: its texts, or the code of its own classes."""
-    return [*named(config.task).changed_inputs(config, folder), *changed_code(config, folder)]
+    return [*named(config.task).changed_inputs(config, folder), *changed_code(folder)]
 
 
 def refuse_to_continue(config: Any, folder: RunFolder) -> None:
@@ -115,10 +141,10 @@ def refuse_to_continue(config: Any, folder: RunFolder) -> None:
     folder.refuse_lost_measurements()
 
 
-def changed_code(config: Any, folder: RunFolder) -> list[str]:
+def changed_code(folder: RunFolder) -> list[str]:
     """Return a sentence if the code of the run's own classes has changed since it was started; else empty."""
-    files = modules(to_dict(config))
-    names = inputs.changed(folder, {name: file_sha256(file) for name, file in files.items()}) if files else []
+    files = _kept(inputs.remembered(folder))
+    names = inputs.changed(folder, {name: file_sha256(file) for name, file in files.items()})
     if not names:
         return []
     return [

@@ -21,7 +21,7 @@ from typing import Any
 from variations.system.errors import RunFailedError, UserError
 
 GRACE_SECONDS = 15.0
-"""How long the other processes may take to end by themselves after one has failed."""
+"""How long processes may take to end by themselves after one has failed, or after a second SIGINT or SIGTERM."""
 PARENT = "VARIATIONS_PARENT"
 LEASE = "VARIATIONS_LEASE"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
@@ -32,10 +32,10 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
     """Start one process per device of this machine and wait for all; they write under the lease of that name.
 
     Signals that stop a run are passed on, and the processes agree on what to do. If one fails, those that still wait
-    for it are ended, so that none waits for ever.
+    for it are ended, so that none waits for ever; so are those that do not follow a second SIGINT or SIGTERM.
 
     Returns:
-        0, or the first exit code that is not 0 (negative: ended by that signal).
+        0, or the first exit code that is not 0 (negative: ended by that signal). 128 + the signal, if not all followed.
 
     Raises:
         UserError: there are several machines, and the environment does not give the address of the first.
@@ -44,40 +44,48 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
     first = int(os.environ.get("NODE_RANK", 0)) * devices
     command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
-    with _passed_on(processes):
+    with _passed_on(processes) as received:
         try:
             for local in range(devices):
                 place = {"LOCAL_RANK": str(local), "RANK": str(first + local)}
                 # A session of its own: Ctrl-C reaches it only through this process, and so only once.
                 process = subprocess.Popen(command, env=environment(shared | place), start_new_session=True)
                 processes.append(process)
-            return _watch(processes)
+            return _watch(processes, received)
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
 
 
-def _watch(processes: list[subprocess.Popen[bytes]]) -> int:
+def _watch(processes: list[subprocess.Popen[bytes]], received: list[int]) -> int:
     first_failure, deadline = 0, float("inf")
     while None in [process.poll() for process in processes] and time.monotonic() < deadline:  # all are asked
         failed = [process.returncode for process in processes if process.returncode]
         if failed and not first_failure:
             first_failure, deadline = failed[0], time.monotonic() + GRACE_SECONDS
+        stops = [number for number in received if number != signal.SIGUSR2]
+        if len(stops) > 1 and deadline == float("inf"):
+            deadline = time.monotonic() + GRACE_SECONDS
         time.sleep(0.05)
+    if not first_failure and None in [process.returncode for process in processes]:
+        return 128 + received[-1]
     return first_failure or next((process.returncode for process in processes if process.returncode), 0)
 
 
 @contextmanager
-def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[list[int]]:
+    received: list[int] = []
+
     def pass_on(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         for process in processes:
             process.send_signal(number)
 
     main = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
     previous: dict[signal.Signals, Any] = {number: signal.signal(number, pass_on) for number in SIGNALS if main}
     try:
-        yield
+        yield received
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -272,7 +272,7 @@ def _former_code(table: Table) -> Iterator[tuple[Line, str]]:
             for name in other_code(run, theirs[run.seed]) if run.seed in theirs else []:
                 yield line, f": trained with another version of {name} than its base row."
             if any(name.endswith(".py") for name in run.inputs):
-                for name in own_code.edited(run.config, run.inputs):
+                for name in own_code.edited(run.inputs):
                     yield line, f": trained with a former version of {name}, which the run's folder keeps."
 
 

@@ -113,7 +113,7 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
-    if changed := own_code.changed_code(config, folder):
+    if changed := own_code.changed_code(folder):
         raise UserError(f"cannot use the weights of {folder.path}: {' '.join(changed)}")
     network: nn.Module = named(config.task).network(config, folder)
     weights, _ = final_weights(config, folder, _tested(folder))
