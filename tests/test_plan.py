@@ -384,3 +384,10 @@ def test_the_verb_takes_keys_with_several_values_but_none_of_its_own() -> None:
     assert [row["row"] for row in json.loads(done.stdout)["rows"]] == ["model.h=2", "model.h=4"]
     (line,) = plan("format=json,csv").stderr.splitlines()[1:]
     assert line == "  - format=json,csv: keys of the plan itself take one value."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["branch.M=4"], ["branch.M=4", "model.N=1,2"]])
+def test_a_key_that_no_run_uses_is_refused_as_in_training(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"branch\.M=4 has no effect with model=transformer"):
+        render(words, PlanConfig(measure=False))

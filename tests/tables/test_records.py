@@ -145,6 +145,10 @@ def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, st
         ("https://example.org/a/b", "https://example.org/a/b"),
         ("../../learned/seed1", "../../learned/seed1"),
         ("model/h and 1/M", "model/h and 1/M"),
+        ("dropout 50%/40%/30%", "dropout 50%/40%/30%"),
+        ("(a)/b/c and x+/y/z", "(a)/b/c and x+/y/z"),
+        ("PATH=/usr/bin:/home/me/bin", "PATH=bin:bin"),
+        ("['/home/me/x', \"/home/me/y\"]", "['x', \"y\"]"),
     ],
 )
 def test_a_place_keeps_its_last_name(text: str, found: str) -> None:

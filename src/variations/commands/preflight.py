@@ -1,7 +1,7 @@
 """All faults of a command line in one message, before Hydra runs anything and before any folder is made."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
@@ -129,7 +129,7 @@ def _single_faults(
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
-    from variations.sweeping.jobs import composed_jobs, row_faults
+    from variations.sweeping.jobs import by_task, composed_jobs, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
@@ -144,16 +144,10 @@ def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
     if not any(line.startswith("sweep=") for line in lines):
         found += [
             f.text
-            for f in _by_task(jobs, lambda task, configs: task.idle(lines, configs))
+            for f in by_task(jobs, lambda task, configs: task.idle(lines, configs))
             if not screened.doubts(f.keys)
         ]
-    return found or [f.text for f in _by_task(jobs, lambda task, configs: task.unusable_files(configs))]
-
-
-def _by_task(jobs: Sequence[Any], look: Callable[[Any, list[Any]], list[Fault]]) -> list[Fault]:
-    """What `look` finds in the runs of each task."""
-    names = dict.fromkeys(job.config.task for job in jobs)
-    return [f for name in names for f in look(named(name), [j.config for j in jobs if j.config.task == name])]
+    return found or [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]
 
 
 def _run_faults(config: RunConfig) -> list[Fault]:

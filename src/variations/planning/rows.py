@@ -15,6 +15,7 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
+from variations.configuration.tasks import named
 from variations.store.contents import refuse_damaged
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
@@ -22,7 +23,7 @@ from variations.store.own_code import refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
-from variations.sweeping.jobs import composed_jobs, row_faults
+from variations.sweeping.jobs import by_task, composed_jobs, row_faults
 from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.sources import Sources
 from variations.sweeping.table_rows import table_rows, without_rows
@@ -158,7 +159,7 @@ def plan_rows(overrides: Sequence[str]) -> list[Planned]:
         return _multirun(overrides, [line for line in overrides if line not in axes])
     if overrides:
         config = compose_run(overrides)
-        _refuse(faults(config))
+        _refuse(faults(config) + [fault.text for fault in named(config.task).idle(overrides, [config])])
         if config.sweep.name is not None and config.name is None and config.variation.row is None:
             _refuse(
                 [
@@ -211,7 +212,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
     jobs: dict[str, Any] = {}
     for job in every:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
-    _refuse(row_faults({row: job.config for row, job in jobs.items()}))
+    idle = [] if swept else by_task(every, lambda task, configs: task.idle(overrides, configs))
+    _refuse(row_faults({row: job.config for row, job in jobs.items()}) + [fault.text for fault in idle])
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     outcomes = [Outcome.of(job) for job in every]
     sources = Sources(outcomes)

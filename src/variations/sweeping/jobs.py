@@ -64,6 +64,12 @@ def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], boo
     return [f if len(rows) == len(configs) else f"{listed_rows(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
+def by_task(jobs: Sequence[Job], look: Callable[[Any, list[Any]], list[Fault]]) -> list[Fault]:
+    """What `look` finds in the runs of each task."""
+    names = dict.fromkeys(job.config.task for job in jobs)
+    return [f for name in names for f in look(named(name), [j.config for j in jobs if j.config.task == name])]
+
+
 def _metric_faults(config: Any) -> list[Fault]:
     metric, task = config.sweep.metric, named(config.task)
     if metric != DEFAULT_METRIC and (unknown := task.unknown_metric(metric)):

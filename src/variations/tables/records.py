@@ -52,7 +52,7 @@ OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log
 """What a run's folder has and a record has not."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
-_PLACE = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
+_PLACE = re.compile(r"(?<![^\s'\"=,:;(\[{<>|`])~?/(?!/)(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
 _UNTOLD = ("host", "remote", "pid")
 """Keys left out: names of machines and processes."""
 
