@@ -114,12 +114,13 @@ def test_every_score_is_the_runs_own(place: Place) -> None:
 
 
 def test_table_and_report_hold_the_rows_of_the_sweep(place: Place) -> None:
-    table = json.loads(place.typed("table", *SWEEP, "format=json", "report=true"))
+    table = json.loads(place.typed("table", *SWEEP, "format=json"))
     assert {row["row"]: row["label"] for row in table["rows"]} == ROWS
     assert table["missing"] == []
     for row in table["rows"]:
         assert row["measured"]["test.bleu"]["mean"] == bleu(place, row["row"])
         assert row["cost"]["steps"] == STEPS
+    place.typed("table", SWEEP[0], "format=html")
     page = (place.folder / "runs" / "quickstart" / "report.html").read_text(encoding="utf-8")
     for row, label in ROWS.items():
         assert label in page

@@ -1,5 +1,6 @@
 """The processes of a data-parallel run: whose failure ends the others, and what is told of it."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from variations.system import processes
 
+DEAF = "import signal, time; signal.signal(2, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 Process = Callable[[str], "subprocess.Popen[bytes]"]
 
 
@@ -24,11 +26,35 @@ def test_the_failure_of_any_rank_ends_the_others(process: Process, monkeypatch: 
     ranks = [process("import time; time.sleep(60)"), process("raise SystemExit(3)")]
     began = time.monotonic()
     try:
-        assert processes._watch(ranks) == 3
+        assert processes._watch(ranks, []) == 3
     finally:
         ranks[0].kill()
         ranks[0].wait()
     assert time.monotonic() - began < 30
+
+
+def test_processes_that_do_not_follow_a_second_ctrl_c_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.3)
+    deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE)
+    assert deaf.stdout is not None
+    try:
+        assert deaf.stdout.readline() == b"ready\n"
+        with processes._passed_on([deaf]) as received:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            begun = time.monotonic()
+            assert processes._watch([deaf], received) == 130
+        assert 0.3 <= time.monotonic() - begun < 30
+        assert deaf.poll() is None  # `run_ranks` ends it
+    finally:
+        deaf.kill()
+        deaf.wait()
+
+
+def test_a_preemption_and_one_more_signal_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.1)
+    slow = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
+    assert processes._watch([slow], [signal.SIGUSR2, signal.SIGTERM]) == 0
 
 
 def test_a_rank_is_known_by_what_started_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
