@@ -113,11 +113,12 @@ def load(run: str | Path) -> TrainedRun:
 def train(*overrides: str) -> TrainedRun:
     """Train, test and score one run, as `variations train` does with the same overrides, and return it.
 
-    A finished run is returned unchanged, an interrupted one is continued.
+    A finished run is returned unchanged, an interrupted one is continued. A process trains one run at a time, because
+    its runs would share their random numbers; several are trained by several processes, as `--multirun` does.
 
     Raises:
         ConfigError: All faults of the configuration.
-        UserError: The run cannot be started, or failed.
+        UserError: The run cannot be started, or failed; or another thread of this process is training.
     """
     from variations.commands.preflight import preflight
     from variations.commands.run import execute

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -83,7 +83,7 @@ def fit(
     try:
         trainer = make_trainer(config, loop, *further)
     except (TypeError, ValueError, MisconfigurationException) as error:
-        raise _refused(config, error) from error
+        _refuse(config, error)
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
     except SystemExit as error:
@@ -92,7 +92,7 @@ def fit(
         # Lightning turns KeyboardInterrupt into it.
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except MisconfigurationException as error:
-        raise _refused(config, error) from error
+        _refuse(config, error)
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):
             raise memory.failure("outside of the updates", task.smaller) from error
@@ -116,11 +116,12 @@ def fit(
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
 
 
-def _refused(config: RunConfig, error: Exception) -> Exception:
-    """What the user is told of a refusal by Lightning, if arguments of the user's may be its reason."""
+def _refuse(config: RunConfig, error: Exception) -> NoReturn:
+    """Raise the error of a Trainer; as a fault of the configuration if arguments of the user's may be its reason."""
     if not (config.trainer.extra or config.callbacks):
-        return error
-    return ConfigError([f"trainer.extra or callbacks: Lightning refuses them: {' '.join(str(error).split())}"])
+        raise error
+    text = f"trainer.extra or callbacks: Lightning refuses them: {' '.join(str(error).split())}"
+    raise ConfigError([text]) from error
 
 
 def _leave(data: Any) -> None:
