@@ -121,7 +121,11 @@ def test_text_of_the_runs_cannot_leave_its_element(
 @pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_what_a_colleague_need_not_know_stays_here(root: Path, run: Callable[..., Path]) -> None:
-    run("q", "own", 1, environment={"host": "my-machine", "git": {"diff": "+my unpublished idea", "commit": "abc"}})
+    own = run(
+        "q", "own", 1, environment={"host": "my-machine", "git": {"diff": "+my unpublished idea", "commit": "abc"}}
+    )
+    status = json.loads((own / "status.json").read_text())
+    (own / "status.json").write_text(json.dumps(status | {"process": "7@my-machine/a/1", "host": "my-machine"}))
     text = page(Api(Store(root)))
     assert str(root) not in text and "my-machine" not in text and "unpublished" not in text
     assert Page(text).payloads["/api/run/q/own/seed1"]["environment"] == {"git.commit": "abc"}

@@ -139,7 +139,9 @@ class _Kept:
         if found.id not in self._known:
             content: Any = runs.run(api.store, found)
             content["environment"] = {k: v for k, v in content["environment"].items() if k not in _PRIVATE}
-            content["status"] = {k: v for k, v in content["status"].items() if k not in ("host", "pid", "command")}
+            content["status"] = {
+                k: v for k, v in content["status"].items() if k not in ("host", "pid", "process", "command")
+            }
             self._known[found.id] = _public(api, content)
         return self._known[found.id]
 

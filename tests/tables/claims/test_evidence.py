@@ -53,6 +53,18 @@ def outcome(store: Path) -> Callable[..., Outcome | None]:
 
 
 @pytest.mark.slow
+def test_rows_with_typed_overrides_are_not_judged(
+    put: Put, outcome: Callable[..., Outcome], configuration: Callable[..., dict[str, Any]]
+) -> None:
+    config = configuration(sweep__typed=["data.train_pairs=100"])
+    put("weighted", 0.1, config=config)
+    put("softmax", 0.9, config=config)
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert (found.bearing, found.finding) == ("open", None)
+    assert "it is not as in its sweep's file: data.train_pairs=100 was typed" in (found.note or "")
+
+
+@pytest.mark.slow
 def test_values_are_those_of_the_seeds_that_were_tested(put: Put, outcome: Callable[..., Outcome], store: Path) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)

@@ -184,6 +184,8 @@ class Evidence:
         if trained and (why := self._why_untrained(sweep, row)):
             return f"is not trained: {why}"
         found = caveats(row)
+        if typed := (row.config.get("sweep") or {}).get("typed"):
+            found.append(f"it is not as in its sweep's file: {' '.join(typed)} was typed")
         return f"is not judged: {'; '.join(found)}" if found else None
 
     def _difference(

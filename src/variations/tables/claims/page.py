@@ -56,8 +56,9 @@ rank correlation of 0.5.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
 anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
-way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since. Two rows are not
-compared if their texts differ, or if overrides were typed for one of them alone.
+way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since, or overrides
+that were typed, such as `data.tasks=[4]`. Two rows are not compared if their texts differ, or if the sweep's file had
+other overrides for one of them.
 
 The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
 here are not on the paper's corpus. A small grammar makes the sentences of the built-in corpus, and good models reach 90
