@@ -35,7 +35,7 @@ from variations.configuration.compose import (
 )
 from variations.configuration.doors import open_given, open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
-from variations.configuration.overrides import is_axis
+from variations.configuration.overrides import is_axis, typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.rules import is_text
 from variations.configuration.schema import RunConfig
@@ -142,10 +142,10 @@ def typed() -> list[str]:
     return [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
 
 
-def typed_keys_of(*groups: str) -> list[str]:
-    """The keys of these groups, or below them, that were typed, each once."""
-    keys = (line.lstrip("+~").partition("=")[0] for line in typed())
-    return list(dict.fromkeys(key for key in keys if key.partition(".")[0] in groups))
+def typed_settings(*groups: str) -> list[str]:
+    """The keys of these groups that were typed, except those that only name the sweep."""
+    keys = (key for key in typed_keys(typed()) if key not in ("sweep", "sweep.name"))
+    return [key for key in keys if key.partition(".")[0] in groups]
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from variations.commands.cli import command, typed_keys_of
+from variations.commands.cli import command, typed_settings
 from variations.commands.stored import root_of
 from variations.configuration.compose import loader
 from variations.configuration.extras import need
@@ -46,7 +46,7 @@ def show(config: DashboardConfig) -> None:
     It reads the run store and follows running rows; it needs no account and no network. Ctrl-C ends it.
     """
     need("dashboard", "The dashboard")
-    if given := [key for key in typed_keys_of("sweep") if key not in ("sweep", "sweep.name")]:
+    if given := typed_settings("sweep"):
         raise UserError(f"The dashboard shows sweeps with the metric of their runs: leave {' and '.join(given)} out.")
     store = Store(root_of(config.runs), Path(default_cache()).expanduser())
     if config.export is not None:

@@ -11,7 +11,7 @@ from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen, typed_keys
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
-from variations.configuration.schema import DEFAULT_METRIC, RunConfig
+from variations.configuration.schema import RunConfig
 from variations.configuration.sweep_file import file_with, in_file, mended
 from variations.configuration.tasks import named, schema_for
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
@@ -122,7 +122,7 @@ def _single_faults(
     if runs_models and isinstance(config, RunConfig):
         found += _run_faults(config)
         task = named(config.task)
-        if config.sweep.metric != DEFAULT_METRIC and (unknown := task.unknown_metric(config.sweep.metric)):
+        if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))
         found += task.idle(lines, [config]) or (task.unusable_files([config]) if not found else [])
     return [fault.text for fault in found if not screened.doubts(fault.keys)]

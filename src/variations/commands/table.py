@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from variations.commands.cli import command, typed, typed_keys_of
+from variations.commands.cli import command, typed, typed_settings
 from variations.commands.stored import SweepKeys, put
 from variations.configuration.doors import typed_again
 from variations.configuration.extras import need
@@ -81,7 +81,7 @@ def show(config: TableConfig) -> None:
 def _refuse_settings(config: TableConfig) -> None:
     """Refuse what the report would not follow."""
     given = [name for name in ("rows", "seeds") if getattr(config, name)]
-    given += [key for key in typed_keys_of("sweep", "significance") if key not in ("sweep", "sweep.name")]
+    given += typed_settings("sweep", "significance")
     if given:
         what = "format=html writes" if config.format == "html" else "report=true also writes"
         raise UserError(

@@ -19,7 +19,7 @@ from variations.configuration.compose import compose_node, compose_run, loader, 
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
-from variations.configuration.schema import DEFAULT_METRIC, RunConfig, SearchConfig, TrialConfig, VariationConfig
+from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_of
@@ -160,8 +160,7 @@ def define(arguments: tuple[str, ...]) -> Definition:
     settings = head.sweep.search
     objectives, wrong = objective_faults(settings, task)
     problems += wrong
-    metric = head.sweep.metric  # which the table of the trials will have
-    if metric != DEFAULT_METRIC and (unknown := task.unknown_metric(metric)):
+    if unknown := task.metric_fault(head.sweep.metric):  # which the table of the trials will have
         problems.append(f"sweep.metric: {unknown}")
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems)

@@ -1,7 +1,7 @@
 """What a row's configuration changes in that of its base row, in the papers' symbols."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from variations.configuration.tasks import task_of
@@ -29,11 +29,11 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     """
     order, task = defaults(config), task_of(config)
     before, after = task.effective(flatten(base)), task.effective(flatten(config))
-    silent = (*_SILENT, *task.silent, *task.without_effect(after))
+    counts = _counting(config, after)
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
         old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
-        if old != new and not is_incidental(key, config) and not covered(key, silent):
+        if old != new and counts(key):
             found[key] = (old, new)
     return found
 
@@ -48,12 +48,18 @@ def alike(configs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """The names of `configs` in groups, within which `changes` finds nothing."""
     groups: dict[str, list[str]] = {}
     for name, config in configs.items():
-        task = task_of(config)
-        values = defaults(config) | task.effective(flatten(config))
-        silent = (*_SILENT, *task.silent, *task.without_effect(values))
-        counts = {k: v for k, v in values.items() if not is_incidental(k, config) and not covered(k, silent)}
-        groups.setdefault(json.dumps(counts, sort_keys=True, default=str), []).append(name)
+        values = defaults(config) | task_of(config).effective(flatten(config))
+        counts = _counting(config, values)
+        effective = {key: value for key, value in values.items() if counts(key)}
+        groups.setdefault(json.dumps(effective, sort_keys=True, default=str), []).append(name)
     return list(groups.values())
+
+
+def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Whether a key of the experiment that `config` describes, with these effective values, has an effect."""
+    task = task_of(config)
+    silent = (*_SILENT, *task.silent, *task.without_effect(values))
+    return lambda key: not is_incidental(key, config) and not covered(key, silent)
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -69,12 +75,10 @@ def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
         key: [] for key in keys if any(flat.get(key) != stated[0].get(key) for flat in stated)
     }
     for config, flat in zip(configs, flats, strict=True):
-        task = task_of(config)
-        values = task.effective(flat)
-        silent = (*_SILENT, *task.silent, *task.without_effect(values))
+        values = task_of(config).effective(flat)
+        counts = _counting(config, values)
         for key, column in columns.items():
-            counts = not covered(key, silent) and not is_incidental(key, config)
-            column.append(values.get(key) if counts else None)
+            column.append(values.get(key) if counts(key) else None)
     return {key: found for key, found in columns.items() if len({str(each) for each in found if each is not None}) > 1}
 
 

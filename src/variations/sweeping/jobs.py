@@ -11,7 +11,6 @@ from variations.configuration import doors
 from variations.configuration.compose import loader
 from variations.configuration.faults import check
 from variations.configuration.rules import Fault
-from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.tasks import named
 from variations.sweeping.grid_jobs import grid_jobs
@@ -72,7 +71,7 @@ def by_task(jobs: Sequence[Job], look: Callable[[Any, list[Any]], list[Fault]]) 
 
 def _metric_faults(config: Any) -> list[Fault]:
     metric, task = config.sweep.metric, named(config.task)
-    if metric != DEFAULT_METRIC and (unknown := task.unknown_metric(metric)):
+    if unknown := task.metric_fault(metric):
         return [Fault(("sweep.metric",), f"sweep.metric: {unknown}")]
     found = task.unmeasured([task.primary(metric).key], config)
     return [

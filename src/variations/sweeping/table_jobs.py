@@ -10,7 +10,7 @@ from hydra.core.override_parser.types import Override
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.doors import file_of, shown, shown_option
 from variations.configuration.overrides import quoted, screen, typed_keys
-from variations.configuration.schema import DEFAULT_METRIC, RunConfig, VariationConfig
+from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
@@ -95,8 +95,7 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
         rows_by_home, AT_POINTS if axes else "or copy its file under another name, with another variation.row"
     )
     if problems:
-        metric = head.sweep.metric
-        metrics = [named(task).unknown_metric(metric) for task in sorted(tasks)] if metric != DEFAULT_METRIC else []
+        metrics = [named(task).metric_fault(head.sweep.metric) for task in sorted(tasks)]
         raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
     return _base_rows_first(jobs)
 

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
@@ -56,7 +55,7 @@ def build(
     """
     rows = collect(sweep, store, reader)
     task = table_task(rows)
-    if sweep.metric not in (None, DEFAULT_METRIC) and (unknown := task.unknown_metric(sweep.metric)):
+    if unknown := task.metric_fault(sweep.metric):
         raise UserError(f"sweep.metric: {unknown}")
     measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}

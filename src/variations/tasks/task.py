@@ -211,6 +211,10 @@ class Task(Configured, Protocol):
             return str(error)
         return None
 
+    def metric_fault(self, name: str | None) -> str | None:
+        """What is wrong with `sweep.metric=name`; None if nothing. As in `primary`, any task takes the default."""
+        return None if name in (None, DEFAULT_METRIC) else self.unknown_metric(str(name))
+
     def unmeasured(self, keys: Sequence[str], config: Any) -> list[str]:
         """For each reason why a run of this configuration will not measure some of them, a clause with what to add."""
         return []
