@@ -41,9 +41,11 @@ def test_a_table_is_rows_times_seeds_with_the_base_row_first() -> None:
 
 @pytest.mark.slow
 def test_a_jobs_overrides_compose_the_same_run_again() -> None:
-    for job in expand(["sweep=quickstart", "trainer.max_steps=50", "runs=elsewhere"]):
-        assert compose_run(job.overrides) == job.config
+    for job in expand(["sweep=quickstart", "trainer.max_steps=50", "trainer.threads=1", "runs=elsewhere"]):
         assert job.config.trainer.max_steps == 50
+        assert job.config.sweep.typed == ["trainer.max_steps=50"]
+        job.config.sweep.typed = []  # it is stored with the run, not composed
+        assert compose_run(job.overrides) == job.config
 
 
 @pytest.mark.slow

@@ -100,14 +100,21 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
     return _base_rows_first(jobs)
 
 
-MEASURING = ("trainer.limit_val_batches", "trainer.limit_test", "trainer.precision")
-"""Keys of the trainer that change what is measured, though not the budget."""
+SHAPING = (
+    "trainer.max_steps",
+    "trainer.max_minutes",
+    "trainer.limit_train_batches",
+    "trainer.limit_val_batches",
+    "trainer.limit_test",
+    "trainer.precision",
+)
+"""The keys of the trainer that change a run's budget or what is measured; the others say how it is computed."""
 
 
 def _shapes_the_run(line: str, config: RunConfig) -> bool:
-    """Whether an override may change the result of a run; most of the trainer's that do, change its budget."""
+    """Whether an override may change the result of a run by more than rounding."""
     names = typed_keys([line])
-    if any(covered(key, MEASURING) for key in names):
+    if any(covered(key, SHAPING) for key in names):
         return True
     return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
 
