@@ -119,6 +119,7 @@ def train(*overrides: str) -> TrainedRun:
     Raises:
         ConfigError: All faults of the configuration.
         UserError: The run cannot be started, or failed; or another thread of this process is training.
+        Exception: A callback of yours raised it; the run is then marked as failed.
     """
     from variations.commands.preflight import preflight
     from variations.commands.run import execute

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hydra.core.override_parser.types import Override
@@ -37,19 +37,9 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
     if sound is None:
         raise ConfigError(faults_of_file)
     head = compose_run(sound)
-    sweep_choice = [word for word in sound if word == text_of(given["sweep"]) or word not in plain]
     points = combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
-    own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
-    if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
-        kind = str(given["debug"].value())
-        files = ("debug", kind), ("debug_of", f"{kind}_{head.task}")
-        limits = {key for group, option in files for key in keys_of_option(group, option)}
-        own = [line for line in own if line.partition("=")[0] not in limits]
-    jobs: list[Job] = []
     problems = [*name_faults(given), *faults_of_file]
-    failing: dict[str, list[str]] = {}
-    """Rows by the fault that keeps them from being composed."""
     try:
         rows, unknown = rows_and_faults(head)
     except ConfigError as error:
@@ -60,44 +50,79 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
     if head.sweep.seeds == [] and not seeds:
         problems.append("sweep.seeds=[] leaves no seed to run: name some.")
     tasks = {load_row(reference, "").task for _, reference in rows}
-    own, faulty = _usable_of_file(own, tasks)
-    problems += faulty
-    rows_by_home: dict[Path, list[str]] = {}
-    for (row, reference), point in itertools.product(rows, points):
-        overrides = [*sweep_choice, f"variation={reference}", *own, *shared, *point]
+    own, faulty = _usable_of_file(_overrides_of_file(head, given, [*shared, *(points[0] if points else ())]), tasks)
+    choice = [word for word in sound if word == text_of(given["sweep"]) or word not in plain]
+    configs, found = _composed(
+        head,
+        [
+            (row, reference, point, [*choice, f"variation={reference}", *own, *shared, *point])
+            for (row, reference), point in itertools.product(rows, points)
+        ],
+        shared,
+    )
+    problems += [*faulty, *found]
+    if problems:
+        metrics = [named(task).metric_fault(head.sweep.metric) for task in sorted(tasks)]
+        raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
+    return _base_rows_first(
+        [make_job(row, overrides, config, seed) for row, overrides, config in configs for seed in seeds]
+    )
+
+
+def _overrides_of_file(head: RunConfig, given: Mapping[str, Override], typed: Sequence[str]) -> list[str]:
+    """The overrides of a sweep's file that neither typed ones nor the limits of a trial run replace."""
+    keys = {line.partition("=")[0] for line in typed}
+    if "debug" in given and not given["debug"].is_sweep_override():
+        kind = str(given["debug"].value())
+        files = ("debug", kind), ("debug_of", f"{kind}_{head.task}")
+        keys |= {key for group, option in files for key in keys_of_option(group, option)}
+    return [line for line in head.sweep.overrides if line.partition("=")[0] not in keys]
+
+
+def _composed(
+    head: RunConfig, asked: Sequence[tuple[str, str, tuple[str, ...], list[str]]], shared: Sequence[str]
+) -> tuple[list[tuple[str, list[str], RunConfig]], list[str]]:
+    """The rows of a table, and the faults of those that cannot be run.
+
+    Args:
+        head: The sweep's own configuration.
+        asked: Of each row its name, its file's reference, its values of the keys with which the table is crossed, and
+            the overrides that compose it.
+        shared: Overrides that were typed for all rows.
+
+    Returns:
+        Name, overrides and configuration of each row that is run; and the faults.
+    """
+    found: list[tuple[str, list[str], RunConfig]] = []
+    problems: list[str] = []
+    failing: dict[str, list[str]] = {}  # rows by the fault that keeps them from being composed
+    homes: dict[Path, list[str]] = {}  # the rows that are stored in each folder
+    for row, reference, point, overrides in asked:
         try:
             config = compose_run(overrides)
             if point:
-                overrides += _words_of_a_point(config.variation, grid_row(point, point))
+                overrides = overrides + _words_of_a_point(config.variation, grid_row(point, point))
                 config = compose_run(overrides)
         except ConfigError as error:
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
         if config.variation.row is None and config.name is None:
-            problems.append(
-                f"row {row}: {shown_option(f'variation/{reference}')} names no row: "
-                f"write `row: {row}` below `variation:`."
-            )
+            file = shown_option(f"variation/{reference}")
+            problems.append(f"row {row}: {file} names no row: write `row: {row}` below `variation:`.")
             continue
         if not point:
             problems += misnamed(row, reference, config.variation, head.sweep.rows)
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
-        rows_by_home.setdefault(run_folder(config).parent, []).append(
-            f"{reference} with {' '.join(point)}" if point else reference
-        )
-        jobs += [make_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
-    for fault, concerned in failing.items():
-        problems.append(f"{listed_rows(concerned)}: {_with_its_file(fault)}")
-    problems += shared_folders(
-        rows_by_home, AT_POINTS if axes else "or copy its file under another name, with another variation.row"
-    )
-    if problems:
-        metrics = [named(task).metric_fault(head.sweep.metric) for task in sorted(tasks)]
-        raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
-    return _base_rows_first(jobs)
+        stored = f"{reference} with {' '.join(point)}" if point else reference
+        homes.setdefault(run_folder(config).parent, []).append(stored)
+        found.append((config.variation.row or row, overrides, config))
+    problems += [f"{listed_rows(concerned)}: {_with_its_file(fault)}" for fault, concerned in failing.items()]
+    crossed = any(point for _, _, point, _ in asked)
+    advice = AT_POINTS if crossed else "or copy its file under another name, with another variation.row"
+    return found, problems + shared_folders(homes, advice)
 
 
 SHAPING = (
@@ -158,8 +183,3 @@ def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:
 def _base_rows_first(jobs: list[Job]) -> list[Job]:
     bases = {job.config.variation.base for job in jobs}
     return sorted(jobs, key=lambda job: job.row not in bases)
-
-
-def _without(lines: Sequence[str], winners: Sequence[str]) -> list[str]:
-    keys = {line.partition("=")[0] for line in winners}
-    return [line for line in lines if line.partition("=")[0] not in keys]
