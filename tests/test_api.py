@@ -15,6 +15,7 @@ import variations
 from variations.commands import api
 from variations.commands import run as run_module
 from variations.configuration.compose import compose_run
+from variations.configuration.tasks import named
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
 
@@ -52,6 +53,17 @@ def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     path.write_text(path.read_text().replace("100.0", "99.0"))
     with pytest.raises(UserError, match="is damaged: the score in result"):
         variations.load(folder.path).score()
+
+
+@pytest.mark.slow
+def test_what_cannot_be_translated_is_told(tmp_path: Path) -> None:
+    config = compose_run([])
+    run = api.TrainedRun(tmp_path, config, {})
+    with pytest.raises(TypeError, match=r"list of lines: \['a cat'\], not 'a cat'"):
+        run.translate("a cat")
+    with pytest.raises(ConfigError) as told:
+        named("translation").answering(RunFolder(tmp_path), config, None, beam=0, alpha=float("nan"))
+    assert told.value.faults == ["beam=0: must be at least 1.", "alpha=nan: must be a finite number."]
 
 
 @pytest.mark.slow

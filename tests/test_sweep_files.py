@@ -15,6 +15,7 @@ from variations.configuration.compose import register_schema
 from variations.configuration.sweep_file import compose_sweep
 from variations.planning.rows import plan_rows
 from variations.store.rows import define
+from variations.sweeping.jobs import composed_jobs
 from variations.system.errors import ConfigError, UserError
 from variations.tasks.translation.config import TranslationConfig
 
@@ -61,6 +62,8 @@ def test_the_rows_of_a_sweep_tell_their_task() -> None:
     lines = ["sweep=babi_ours", "model.restarts=1"]
     assert faults_of(*with_task(lines), multirun=True) == []
     assert with_task(lines) == [*lines, "task=question_answering"]
+    (job, *_) = composed_jobs((*with_task(lines), "seeds=[1]"))
+    assert job.config.sweep.typed == ["model.restarts=1"]  # the task was not
     for known in (["sweep=quickstart"], ["sweep=nothing"], [*lines, "task=parsing"], ["model.h=2"]):
         assert with_task(known) == known
 

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from variations.configuration.compose import to_dict
 from variations.searching.definition import Definition, define
+from variations.searching.study import Study
+from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, PooledRun
 
@@ -57,6 +61,14 @@ class QuickPool:
         for _, process in self.processes.values():
             process.terminate()
             process.wait()
+
+
+def finish(study: Study, number: int, *values: float) -> None:
+    """Close a trial as complete, with a run that has begun."""
+    (config, *_) = study.definition.configs(number, study.trials()[number].params)
+    folder = RunFolder(run_folder(config)).create(to_dict(config))
+    folder.measurements.path.write_text('{"step": 1}\n', encoding="utf-8")
+    study.tell(number, "COMPLETE", values)
 
 
 @pytest.fixture

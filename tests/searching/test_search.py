@@ -14,7 +14,7 @@ from variations.searching.study import Study
 from variations.store.lease import Lease
 from variations.store.run_folder import RunFolder
 
-from .conftest import QuickPool
+from .conftest import QuickPool, finish
 
 Make = Callable[..., Definition]
 SHORT = {"sweep__lease_seconds": 10}  # long enough for a process to start on a busy machine
@@ -61,7 +61,7 @@ def test_the_total_counts_over_two_invocations(defined: Make, tmp_path: Path) ->
 def test_the_best_of_an_earlier_invocation_is_still_the_best(defined: Make, capsys: pytest.CaptureFixture[str]) -> None:
     study = Study(defined(sweep__search__trials=1, **SHORT))
     study.reserve("me")
-    study.tell(0, "COMPLETE", [99.0])
+    finish(study, 0, 99.0)
     Search(defined(sweep__search__trials=2, **SHORT), QuickPool()).run()
     assert "(best 99.00)" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +19,9 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
 from variations.tasks.translation.data.fingerprints import present
 
+from .conftest import finish
+
 Make = Callable[..., Definition]
-
-
-def finish(study: Study, number: int, *values: float) -> None:
-    study.tell(number, "COMPLETE", values)
 
 
 def proposals(study: Study, score: Callable[[dict[str, Any]], float], count: int) -> list[dict[str, Any]]:
@@ -149,6 +148,17 @@ def test_a_study_does_not_continue_with_other_texts(defined: Make, tmp_path: Pat
     (tmp_path / "corpus" / "valid.de").write_text("other\n" * 9, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"valid\.de in .*/corpus changed after trial0 of the study 'probe' was"):
         Study(definition)
+
+
+@pytest.mark.slow
+def test_a_study_whose_runs_are_gone_tries_nothing_further(defined: Make, tmp_path: Path) -> None:
+    """Its texts may have changed since: only the runs know theirs."""
+    proposals(Study(defined()), lambda values: 1.0, 2)
+    for number in range(2):
+        shutil.rmtree(tmp_path / f"probe/trial{number}")
+    with pytest.raises(ConfigError, match=r"has 2 finished trials, but none of their runs is in .*/probe, so"):
+        Study(defined())
+    assert len(Study(defined(sweep__search__trials=2)).trials()) == 2  # nothing further to try
 
 
 @pytest.mark.slow

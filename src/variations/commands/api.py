@@ -43,8 +43,11 @@ class TrainedRun:
             alpha: Exponent of the length penalty; None: as in the run's test.
 
         Raises:
-            UserError: The run's checkpoint or vocabulary is missing.
+            UserError: The run's checkpoint or vocabulary is missing, or a setting of the search is invalid.
+            TypeError: A single string is given, of which each letter would be a line.
         """
+        if isinstance(lines, str):
+            raise TypeError(f"translate needs a list of lines: [{lines!r}], not {lines!r}")
         from variations.configuration.tasks import named
         from variations.store.ledger import RunFolder
         from variations.training.weights import load_network

@@ -211,7 +211,7 @@ class Study:
                 if definition.enqueued is not None:
                     study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
                 study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
-            elif faults := [*_changes(known, fresh, definition), *_other_inputs(definition)]:
+            elif faults := [*_changes(known, fresh, definition), *_other_inputs(definition, study)]:
                 raise ConfigError(faults)
         return study
 
@@ -304,12 +304,24 @@ def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Def
     return found
 
 
-def _other_inputs(definition: Definition) -> list[str]:
-    """Why a study cannot continue: its texts or its own code have changed since its last trial began."""
+def _other_inputs(definition: Definition, study: Any) -> list[str]:
+    """Why a study cannot continue: its texts or its own code have changed since its last trial began.
+
+    Nor can it if it has finished trials but none of their runs, from which this would be seen.
+    """
     folders = [RunFolder(path.parent) for path in definition.home.glob(f"{TRIAL}[0-9]*/seed*/config.yaml")]
     begun = [folder for folder in folders if folder.begun()]
     if not begun:
-        return []
+        states = [trial.state.name for trial in study.get_trials(deepcopy=False)]
+        finished, counted = states.count("COMPLETE"), len(states) - states.count("WAITING")
+        if not finished or counted >= definition.total:  # nothing further is tried
+            return []
+        return [
+            f"the study '{definition.name}' in {definition.storage} has {finished} finished trials, but none of their "
+            f"runs is in {definition.home}, so it is not known whether further trials would use the same texts. Name "
+            "the folder that contains them (runs=DIR), put them back, or give this search another name: "
+            "sweep.name=NAME."
+        ]
     last = max(begun, key=lambda folder: int(folder.row.removeprefix(TRIAL)))
     try:
         found = changed_inputs(load(last.path / "config.yaml"), last)

@@ -141,7 +141,9 @@ def _shapes_the_run(line: str, config: RunConfig) -> bool:
     names = typed_keys([line])
     if any(covered(key, SHAPING) for key in names):
         return True
-    return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
+    return not any(
+        covered(key, ["task", "trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names
+    )
 
 
 def _with_its_file(fault: str) -> str:

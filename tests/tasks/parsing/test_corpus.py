@@ -1,5 +1,6 @@
 """Trees as ids."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 from variations.data.batching import collate
 from variations.data.special import EOS
 from variations.system.errors import DataError
+from variations.tables.alike import other_scale
+from variations.tasks.parsing.config import DEV_TREES
 from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs
 from variations.tasks.parsing.linearise import Repairs, delinearise
+from variations.tasks.parsing.task import TASK
 from variations.tasks.parsing.trees_toy import generate
 
 
@@ -48,7 +52,7 @@ def test_long_trees_are_left_out_and_counted() -> None:
 
 
 def test_symbols_without_room_are_refused() -> None:
-    with pytest.raises(DataError, match=r"data\.target_vocabulary=10: raise it"):
+    with pytest.raises(DataError, match=r"model\.target_vocabulary=10: raise it"):
         Encoding.of(corpus(), "tensor2tensor", words=200, symbols=10)
 
 
@@ -61,3 +65,17 @@ def test_further_trees_are_trained_on_and_fingerprinted(tmp_path: Path) -> None:
     assert len(TreePairs(more.training(), encoding)) == 41
     assert "VB" in encoding.symbols.names
     assert list(more.fingerprint()) == ["auto.txt"]
+
+
+def test_a_set_that_has_grown_has_another_fingerprint(tmp_path: Path) -> None:
+    """Names that only one of two runs has do not count, so an added file is seen by what both have."""
+    data = corpus()
+    grown = replace(data, dev=[*data.dev, data.train[0]])
+    assert {name for name, value in grown.composition().items() if data.composition()[name] != value} == {DEV_TREES}
+    files = tmp_path / "a.txt", tmp_path / "b.txt"
+    for file in files:
+        file.write_text("(S (NN snow) (VB fell))", encoding="utf-8")
+    one, two = (replace(data, extra=extra).composition() for extra in (files[:1], files))
+    assert {name for name in two if one[name] != two[name]} == {"the files of the treebank"}
+    scales = [TASK.loss_scale({"data": {}}, {}, inputs) for inputs in (data.composition(), grown.composition())]
+    assert other_scale(*scales) == "the dev trees"

@@ -6,6 +6,9 @@ from variations.configuration.schema import choice, default_cache, number
 from variations.configuration.transformer import SequenceData, TransformerConfig
 from variations.tasks.sequences.config import DecodeConfig
 
+DEV_TREES = "the dev trees"
+"""Name of the fingerprint of the dev set among a run's inputs."""
+
 
 @dataclass
 class DataConfig(SequenceData):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.data.entry import text_sha256
+from variations.data.entry import key_of, text_sha256
 from variations.system.errors import DataError
-from variations.tasks.parsing.config import DataConfig
+from variations.tasks.parsing.config import DEV_TREES, DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
 from variations.tasks.parsing.treebank import extra_files, find
 from variations.tasks.parsing.trees import Tree, read_trees, trees_by_file
@@ -47,6 +47,12 @@ class Corpus:
             found[str(path) if path.name in found else path.name] = text_sha256(path)
         return found
 
+    def composition(self) -> dict[str, str]:
+        """Fingerprints of the list of files and of each held-out set, which an added or removed file changes."""
+        files = {"the files of the treebank": key_of(self.fingerprint())} if self.files or self.extra else {}
+        sets = {DEV_TREES: self.dev, "the test trees": self.test}
+        return files | {name: key_of({"trees": [str(tree) for tree in trees]}) for name, trees in sets.items()}
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -67,7 +73,7 @@ class Encoding:
         if lines.size > symbols:
             raise DataError(
                 f"The training trees have {lines.size} symbols, special ones included, "
-                f"more than data.target_vocabulary={symbols}: raise it."
+                f"more than model.target_vocabulary={symbols}: raise it."
             )
         return cls(chosen, Vocabulary.of_words((tree.words() for tree in corpus.training()), words), lines)
 

@@ -1,7 +1,6 @@
 """A parser trained by maximum likelihood with label smoothing (Vaswani et al. 2017, section 6.3)."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from variations.tasks.parsing.linearise import Repairs, delinearise
 from variations.tasks.parsing.measures import SCORES
 from variations.tasks.parsing.module import ParsingData
 from variations.tasks.parsing.trees import Tree
-from variations.tasks.sequences.experiment import SequenceExperiment
+from variations.tasks.sequences.experiment import SequenceExperiment, perplexity
 
 
 class ParsingExperiment(SequenceExperiment):
@@ -92,7 +91,7 @@ class ParsingExperiment(SequenceExperiment):
                 "dev_nll": dev["dev/nll"],
                 "dev_ppl": dev["dev/ppl"],
                 "test_nll": nll,
-                "test_ppl": math.exp(min(700.0, nll)),
+                "test_ppl": perplexity(nll),
             },
             "treebank": self.data.corpus.described,
             "parsed": tested,

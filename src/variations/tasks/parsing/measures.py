@@ -10,6 +10,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
+from variations.tasks.parsing.config import DEV_TREES
 from variations.tasks.parsing.treebank import DESCRIBED, find
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
@@ -117,6 +118,13 @@ class Measures(Task):
         if scale_name(config) != "full scale":
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found
+
+    def loss_scale(
+        self, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """The form of the lines, and the dev trees."""
+        trees = {"dev trees": inputs[DEV_TREES]} if DEV_TREES in inputs else {}
+        return {**super().loss_scale(config, result, inputs), **trees}
 
     def references(self, folder: RunFolder, part: str) -> str | None:
         """SHA-256 of the gold trees."""

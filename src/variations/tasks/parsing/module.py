@@ -50,7 +50,7 @@ class ParsingData(PairsData):
         return self.encoding.words.size
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Store vocabularies and a description of the treebank with the run; return their SHA-256 and its files'."""
+        """Store vocabularies and a description of the treebank with the run; return their fingerprints and its own."""
         self.encoding.words.write(folder.path / WORDS)
         self.encoding.symbols.write(folder.path / SYMBOLS)
         files = self.corpus.fingerprint()
@@ -62,7 +62,7 @@ class ParsingData(PairsData):
             "files": files,
         }
         write_json(folder.path / CARD, card)
-        return {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)} | files
+        return {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)} | files | self.corpus.composition()
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:

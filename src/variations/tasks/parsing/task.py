@@ -10,7 +10,7 @@ from variations.store.atomic import read_object
 from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
-from variations.tasks.base import Drawing, Place, Recorded, Samples
+from variations.tasks.base import Drawing, Place, Recorded, Samples, Size
 from variations.tasks.parsing import stored
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
@@ -86,6 +86,14 @@ class Parsing(SequenceTask, Measures):
         if not path.exists():
             raise missing(folder, WORDS)
         return build(config, Vocabulary.read(path).size)
+
+    def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
+        """That parameters are counted before the treebank, whose words and symbols may be fewer, is read."""
+        largest = (
+            "Parameters: counted with the largest vocabularies (data.vocabulary, model.target_vocabulary); a treebank "
+            "with fewer words or symbols makes the network smaller."
+        )
+        return [*([largest] if any(tables.values()) else []), *super().size_remarks(tables)]
 
     def changed_inputs(self, config: ParsingConfig, folder: RunFolder) -> list[str]:
         """Files of the treebank that are no longer those of the run."""

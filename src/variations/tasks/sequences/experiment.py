@@ -26,6 +26,11 @@ from variations.tasks.sequences.decoding.translator import Codec, Translation, T
 log = logging.getLogger(__name__)
 
 
+def perplexity(nll: float) -> float:
+    """The exponential of a mean negative log-likelihood, at most e^700, which a float can hold; NaN stays NaN."""
+    return math.exp(min(nll, 700.0))  # in this order: min(700.0, NaN) is 700
+
+
 class SequenceExperiment(Experiment):
     """The network and its loss (see `tasks/base.py` for each member); a task adds its tests.
 
@@ -140,7 +145,7 @@ class SequenceExperiment(Experiment):
                 total, tokens = total + nll, tokens + count
         summed, counted = place.sum([total, tokens])  # each rank has read its share
         nll = summed / max(counted, 1)
-        return {"dev/nll": nll, "dev/ppl": math.exp(min(nll, 700.0))}
+        return {"dev/nll": nll, "dev/ppl": perplexity(nll)}
 
     def loss_of(self, tokens: Pairs, place: Place) -> tuple[float, int]:
         """Total negative log-likelihood of the first `trainer.limit_test` pairs in nats, and their target tokens."""

@@ -1,6 +1,5 @@
 """A translation network and its tests (Vaswani et al. 2017, section 5)."""
 
-import math
 import time
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Place
-from variations.tasks.sequences.experiment import SequenceExperiment
+from variations.tasks.sequences.experiment import SequenceExperiment, perplexity
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.corpora import seen_before
 from variations.tasks.translation.data.module import TranslationData
@@ -72,8 +71,8 @@ class TranslationExperiment(SequenceExperiment):
                 "dev_nll": dev["dev/nll"],
                 "dev_ppl": dev["dev/ppl"],
                 "test_nll": total / max(1, tokens),
-                "test_ppl": math.exp(min(700.0, total / max(1, tokens))),
-                "test_ppl_per_word": math.exp(min(700.0, total / max(1, words))),
+                "test_ppl": perplexity(total / max(1, tokens)),
+                "test_ppl_per_word": perplexity(total / max(1, words)),
             },
             "vocabulary": data.subwords.size,
             "dropped_pairs": data.train_tokens.dropped,

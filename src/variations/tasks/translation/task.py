@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
+from variations.system.errors import ConfigError
 from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.scored import Scored, ToScore
 from variations.tasks.sequences.task import SequenceTask
@@ -121,11 +122,14 @@ class Translation(SequenceTask, Measures):
         """Translations by beam search; `search` overrides keys of the run's `decode`."""
         import torch
 
+        from variations.configuration.faults import check
         from variations.tasks.translation.data.subwords import subwords_of
         from variations.tasks.translation.translate import BeamConfig, TranslateConfig, translator_of
 
-        asked = TranslateConfig(decode=BeamConfig(**search))
-        translator = translator_of(asked, network, subwords_of(config, folder), config)
+        asked = BeamConfig(**search)
+        if faults := check(asked):
+            raise ConfigError([fault.text for fault in faults])
+        translator = translator_of(TranslateConfig(decode=asked), network, subwords_of(config, folder), config)
 
         def best(lines: Sequence[str]) -> list[str]:
             with torch.inference_mode():
