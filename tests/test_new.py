@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from variations.commands import new
+from variations.configuration import doors
+from variations.sweeping.jobs import expand
 from variations.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +38,30 @@ def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
     assert "heads 4→1," in " ".join(rows["one_head"])
     assert "heads 4→2," in " ".join(rows["learned-keys"])
     assert "2,400" in rows["learned-keys"]
+
+
+@pytest.mark.slow
+def test_rows_inherit_what_is_written_into_the_base_row(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "_typed", [elsewhere / "conf"])
+    _, base, pre, sinusoidal = new.create("norms", ["pre", "sinusoidal"])
+    changed = "defaults:\n  - override /positions: learned\nmodel: {dropout: 0.3, norm: post}\n"
+    base.write_text(f"{base.read_text()}{changed}")
+    pre.write_text(pre.read_text().replace("h: 1", "norm: pre"))
+    choice = "- norms/base\n  - override /positions: sinusoidal"
+    sinusoidal.write_text(sinusoidal.read_text().replace("- norms/base", choice))
+    jobs = expand(["sweep=norms", "seeds=[1]"])
+    found = {job.row: job.config for job in jobs}
+    assert {config.model.dropout for config in found.values()} == {0.3}
+    assert {name: config.model.norm for name, config in found.items()} == {
+        "base": "post",
+        "pre": "pre",
+        "sinusoidal": "post",
+    }
+    assert {name: config.positions.kind for name, config in found.items()} == {
+        "base": "learned",
+        "pre": "learned",
+        "sinusoidal": "sinusoidal",
+    }
 
 
 def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

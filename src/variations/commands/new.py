@@ -32,11 +32,13 @@ ROW = """\
   row: {row}
   label: {label}  # as the table prints it
 """
-BASE_ABOUT = "The base row, with which the others are compared. Write here what differs from the defaults, if anything."
+BASE_ABOUT = "The base row, with which the others are compared. What is written here holds for them, too."
 ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
 EXAMPLE = """\
-# A key is written as below; `{train} --cfg job` lists all keys; `make docs` explains them. A choice is
-# written as `defaults: [{{override /positions: learned}}]`.
+# A key is written as below; `{train} --cfg job` lists all keys; `make docs` explains them. A choice is a
+# further line of `defaults`, such as `- override /positions: learned`.
+defaults:
+  - {name}/base
 model:
   {setting}  # an example. Replace it
 """
@@ -71,7 +73,7 @@ def create(name: str, rows: list[str]) -> list[Path]:
     )
     texts = {folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE)}
     for k, row in enumerate(rows):  # another example for each, so that the table can be tried as it is
-        change = EXAMPLE.format(train=spelled("train"), setting=_example(k))
+        change = EXAMPLE.format(train=spelled("train"), name=name, setting=_example(k))
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     if all(_text(path) == text for path, text in {**texts, sweep: head}.items()):
