@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from variations.commands.dashboard import DashboardConfig, by_name, show
 from variations.dashboard.api import Api
 from variations.dashboard.export import page
 from variations.dashboard.store import Store
 from variations.system.errors import UserError
+from variations.tables.records import published
 
 HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> &amp; \u2028"
 
@@ -111,7 +113,7 @@ def test_text_of_the_runs_cannot_leave_its_element(
     scripts = len(found.scripts)
     assert found.payloads["/api/run/q/base/seed1"]["label"] == HOSTILE
     assert found.payloads["/api/run/q/base/seed1"]["samples"][0]["hypothesis"] == HOSTILE.replace("\u2028", "")
-    assert found.payloads["/api/run/q/bad/seed1"]["reason"] == HOSTILE
+    assert found.payloads["/api/run/q/bad/seed1"]["reason"] == published(HOSTILE)
     assert not any("alert(" in script for script in found.scripts)
     assert "<script>alert" not in text and "<img" not in text and "\u2028" not in text
     (folder / "environment.json").write_text("{}", encoding="utf-8")
@@ -126,9 +128,22 @@ def test_what_a_colleague_need_not_know_stays_here(root: Path, run: Callable[...
     )
     status = json.loads((own / "status.json").read_text())
     (own / "status.json").write_text(json.dumps(status | {"process": "7@my-machine/a/1", "host": "my-machine"}))
+    config = yaml.safe_load((own / "config.yaml").read_text())
+    config["data"] |= {"root": "/home/me/secret-project/corpus", "cache": "~/.cache/me/variations"}
+    (own / "config.yaml").write_text(yaml.safe_dump(config))
+    run("q", "bad", 1, state="failed", reason="Cannot read /home/me/secret-project/corpus/train.en.")
     text = page(Api(Store(root)))
     assert str(root) not in text and "my-machine" not in text and "unpublished" not in text
-    assert Page(text).payloads["/api/run/q/own/seed1"]["environment"] == {"git.commit": "abc"}
+    payloads = Page(text).payloads
+    found = payloads["/api/run/q/own/seed1"]
+    assert found["environment"] == {"git.commit": "abc"}
+    told = [
+        payloads["/api/sweep/q"]["runs"],
+        *(item for path, item in payloads.items() if path.startswith("/api/run/")),
+    ]
+    assert "train.en" in json.dumps(told)
+    assert "/me/" not in json.dumps(told)
+    assert (found["config"]["data.root"], found["config"]["data.cache"]) == ("corpus", "variations")
 
 
 @pytest.mark.slow

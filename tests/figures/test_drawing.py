@@ -157,6 +157,10 @@ def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
     assert len(panel.collections) == 1
     assert figure.legends[0].get_texts()[0].get_text() == r"costs \$5 and \$6"
     assert learning_curves([row], "dev/nll") is None
+    assert len(figure.axes) == 4
+    (alone,) = learning_curves([row], "dev/bleu", ["step"]).axes
+    assert alone.get_xlabel() == panel.get_xlabel()
+    assert [list(line.get_xdata()) for line in alone.lines] == [list(line.get_xdata()) for line in panel.lines]
 
 
 def test_loss_against_loss_leaves_out_the_start_and_marks_the_test_loss():

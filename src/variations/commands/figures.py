@@ -11,6 +11,7 @@ from variations.commands.stored import SweepKeys, bar
 from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
 from variations.configuration.tasks import DEFAULT, named, task_of
+from variations.figures.traces import COSTS
 from variations.system.errors import UserError
 from variations.tasks.base import Asked, Measure
 
@@ -21,6 +22,7 @@ SELECTING = {
     "line": ("attention", "drawings"),
     **dict.fromkeys(("sentence", "target", "items", "heads", "words"), ("attention",)),
     "layer": ("attention", "branch_weights", "all"),
+    "x": ("learning_curves", "all"),
 }
 """Keys that select a part of some figures only."""
 
@@ -38,6 +40,8 @@ class FiguresConfig(Asked, SweepKeys):
     format: str = choice("svg", "svg", "png")
     metric: str = AUTO
     """The quantity in learning_curves and convergence, such as dev/nll; auto: the one that fits the sweep's metric."""
+    x: str | None = choice(None, *COSTS)
+    """The one cost against which learning_curves draws; null: all, in four panels."""
     window: int = number(5, ge=1)
     """Window of the moving average in branch_weights, in measurements; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
@@ -168,9 +172,10 @@ def _measurements(folder: Any) -> list[dict[str, Any]]:
 def _learning(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     from variations.figures.learning import learning_curves
 
-    figure = learning_curves(rows, config.metric)
+    figure = learning_curves(rows, config.metric, [config.x] if config.x else COSTS)
     if figure is not None:
-        yield f"learning_curves-{config.metric.replace('/', '_')}", figure
+        against = f"-{config.x}" if config.x else ""
+        yield f"learning_curves-{config.metric.replace('/', '_')}{against}", figure
 
 
 def _losses(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:

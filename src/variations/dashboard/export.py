@@ -17,6 +17,7 @@ from variations.dashboard.api import Api, MissingError, document
 from variations.dashboard.walk import Found
 from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.system.errors import UserError
+from variations.tables.records import published
 
 LIMIT = 2_900_000
 """Largest size of a file in bytes, suitable for an e-mail. Payloads are reduced until they fit."""
@@ -27,6 +28,8 @@ _UNRESERVED = "!'()*-._~"
 """What JavaScript's encodeURIComponent leaves as it is, besides letters and digits."""
 _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
 """Details of this machine that a recipient does not need."""
+_DETAILS = ("environment", "log_tail", "notes", "reason", "result", "status")
+"""What may contain further paths, besides the configuration of a run."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,13 @@ def element(path: str, content: bytes) -> str:
 def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
     index = sweeps.index(api.store, live=False, sweep=next(iter(chosen)) if len(chosen) == 1 else api.sweep)
     index["sweeps"] = [entry for entry in index["sweeps"] if entry["name"] in chosen]
-    index["broken"] = [item for item in index["broken"] if item["path"].split("/")[0] in chosen]
+    index["broken"] = [_without_paths(item) for item in index["broken"] if item["path"].split("/")[0] in chosen]
     index["root"] = api.store.root.name
     found = [element("/api/index", document(index))]
     for name in chosen:
         content = json.loads(api.answer(f"sweep/{quote(name, safe='')}", {"significance": "1"}))
+        for part in ("runs", "broken"):
+            content[part] = [_without_paths(item) for item in content[part]]
         found.append(element(f"/api/sweep/{encoded(name)}", document(_public(api, content))))
         if content["table"] and content["table"]["keys"]:
             found.append(element(f"/api/importance/{encoded(name)}", api.answer(f"importance/{quote(name, safe='')}")))
@@ -129,6 +134,11 @@ def _public(api: Api, value: Any) -> Any:
     return value.replace(str(api.store.root), api.store.root.name) if isinstance(value, str) else value
 
 
+def _without_paths(content: dict[str, Any]) -> dict[str, Any]:
+    """What is said of runs, with each absolute path in their details reduced to its last part, as in records."""
+    return {key: published(value) if key in _DETAILS else value for key, value in content.items()}
+
+
 class _Kept:
     """Payloads of runs, computed once for all levels of detail."""
 
@@ -139,10 +149,11 @@ class _Kept:
         if found.id not in self._known:
             content: Any = runs.run(api.store, found)
             content["environment"] = {k: v for k, v in content["environment"].items() if k not in _PRIVATE}
+            content["config"] = published(content["config"])
             content["status"] = {
                 k: v for k, v in content["status"].items() if k not in ("host", "pid", "process", "command")
             }
-            self._known[found.id] = _public(api, content)
+            self._known[found.id] = _public(api, _without_paths(content))
         return self._known[found.id]
 
     def pairs(self, api: Api, sweep: str) -> list[tuple[str, str]]:
@@ -160,7 +171,7 @@ class _Kept:
         if key not in self._known:
             content = json.loads(api.answer("compare", {"ids": ",".join(quote(name, safe="") for name in ids)}))
             content["environment"] = [item for item in content["environment"] if item["key"] not in _PRIVATE]
-            self._known[key] = _public(api, content)
+            self._known[key] = _public(api, _without_paths(content))
         return self._known[key]
 
     def drawings(self, api: Api, found: Found) -> Any:

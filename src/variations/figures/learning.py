@@ -10,16 +10,17 @@ from variations.figures.traces import COSTS, Curve, TracedRow, curve
 from variations.store.atomic import is_number
 
 
-def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
-    """`metric` against steps, tokens, seconds and FLOPs, in four panels; None if nothing was measured.
+def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str] = COSTS) -> Any | None:
+    """`metric` against each of the `costs`, by default all, one panel for each; None if nothing was measured.
 
     The line is the mean over seeds at the same step, the band is from the lowest to the highest seed. Thin lines
     continue where only some seeds have measurements.
     """
-    found = {cost: [curve(row, cost, metric) for row in rows] for cost in COSTS}
-    if not any(found["step"]):
+    found = {cost: [curve(row, cost, metric) for row in rows] for cost in costs}
+    first = found[costs[0]]
+    if not any(first):
         return None
-    figure, panels = new(9.2, 6.2, 2, 2, sharey=True)
+    figure, panels = new(5.2, 3.8) if len(costs) == 1 else new(9.2, 6.2, 2, 2, sharey=True)
     for panel, (cost, curves) in zip(panels, found.items(), strict=True):
         unit = unit_of(cost, max((x for item in curves if item for x in _all_x(item)), default=0.0))
         for number, item in enumerate(curves):
@@ -35,8 +36,8 @@ def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
     if recorded is not None and recorded.logarithmic:
         panels[0].set_yscale("log")
         _plain_ticks([panel.yaxis for panel in panels])
-    labels = [(number, row.label) for number, row in enumerate(rows) if found["step"][number]]
-    seeds = max(item.seeds for item in found["step"] if item)
+    labels = [(number, row.label) for number, row in enumerate(rows) if first[number]]
+    seeds = max(item.seeds for item in first if item)
     _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows)]))
     return figure
 

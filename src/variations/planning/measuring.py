@@ -130,11 +130,15 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
         UserError: The cache cannot be written.
     """
     from rich.console import Console
-    from rich.progress import track
+    from rich.markup import escape
+    from rich.progress import Progress
 
     distinct: dict[str, Shape] = {}
-    for shape in shapes.values():
-        distinct.setdefault(shape.key(), shape)
+    names: dict[str, str] = {}
+    for name, shape in shapes.items():
+        key = shape.key()
+        distinct.setdefault(key, shape)
+        names.setdefault(key, name)
     known = {key: None if fresh else _read(_place(shape, key)) for key, shape in distinct.items()}
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
@@ -144,12 +148,16 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
         _warn_of_load(_load(), "in the last minute ", "times measured now")
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
-    for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
-        found[key] = answer = _measure(distinct[key], limit)
-        if answer.values is not None:
-            path = _place(distinct[key], key)
-            with told_if_cache_unwritable(path):
-                write_json(path, {**answer.values, "load": _load()})
+    with Progress(console=console, transient=True, disable=hidden) as progress:
+        bar = progress.add_task("Measuring", total=len(todo))
+        for key in todo:
+            progress.update(bar, description=f"Measuring {escape(names[key])}")
+            found[key] = answer = _measure(distinct[key], limit)
+            progress.advance(bar)
+            if answer.values is not None:
+                path = _place(distinct[key], key)
+                with told_if_cache_unwritable(path):
+                    write_json(path, {**answer.values, "load": _load()})
     return found
 
 

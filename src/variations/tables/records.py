@@ -52,6 +52,11 @@ OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log
 """What a run's folder has and a record has not."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
+FIGURES = (9, 5, 3)
+"""Significant figures of weights: the first number with which measurements fit into MEASURED. Nine are all that single
+precision has."""
+MEASURED = 120_000
+"""Largest size of a record's compressed measurements in bytes, if fewer figures can achieve it."""
 _PLACE = re.compile(r"(?<![^\s'\"=,:;(\[{<>|`])~?/(?!/)(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
 _UNTOLD = ("host", "remote", "pid")
 """Keys left out: names of machines and processes."""
@@ -252,8 +257,12 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
         files = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
         by_sweep = any(folder.path.glob("lease-*.json"))
         return files | (_documents(run, gzip.decompress(files["metrics.jsonl.gz"])) if by_sweep else {})
-    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.measurements.read()).encode()
-    files = _documents(run, metrics) | {"metrics.jsonl.gz": gzip.compress(metrics, 9, mtime=0)}
+    lines, metrics, packed = folder.measurements.read(), b"", b""
+    for figures in FIGURES:
+        metrics = "".join(f"{json_text(_short(line, figures), indent=None)}\n" for line in lines).encode()
+        if len(packed := gzip.compress(metrics, 9, mtime=0)) <= MEASURED:
+            break
+    files = _documents(run, metrics) | {"metrics.jsonl.gz": packed}
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(run.config).record(run)
     for path in sorted(folder.hypotheses.glob("*.*")) if texts else ():
@@ -278,10 +287,12 @@ def _may_not_be_published(path: Path) -> bool:
     return kind in ("src.gz", "ref.gz") and path.with_name(f"{name}.ref.sha256").is_file()
 
 
-def _short(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of metrics with the weights in its lists to nine figures, which is all that single precision has."""
+def _short(line: Mapping[str, Any], figures: int) -> dict[str, Any]:
+    """A line of metrics with the weights in its lists, such as κ and α, to that many significant figures."""
     return {
-        key: [float(f"{x:.9g}") if isinstance(x, float) else x for x in value] if isinstance(value, list) else value
+        key: [float(f"{x:.{figures}g}") if isinstance(x, float) else x for x in value]
+        if isinstance(value, list)
+        else value
         for key, value in line.items()
     }
 

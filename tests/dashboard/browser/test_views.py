@@ -129,6 +129,9 @@ def test_the_headline_says_whether_the_best_row_may_be_chance(
     ]
     sweep = {"primary": measure, "runs": rows, "tested": tested}
     assert tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows]) == sentence
+    equal = [{**row, "score": 2.0} for row in rows]
+    told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, equal])
+    assert told.startswith("Highest test BLEU: 2 rows with 2.00.")
     if significant:
         more = [*rows, {**rows[0], "label": "C", "base": "A", "p": 0.6, "significant": False}]
         told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, more])

@@ -43,8 +43,9 @@ difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of per
 rank correlation of 0.5.
 
 - A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and the end farther
-  from zero is at least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin.
-  Otherwise, and with fewer than {SEEDS} seeds, the comparison is *open*.
+  from zero is at least as large as the margin: [−0.9, −0.1] supports *worse* with a margin of 0.5, because it lies
+  below zero, and 0.9 is not less than 0.5. It *contradicts* the claim if the whole interval lies below the margin, as
+  [−0.3, +0.2] does. Otherwise, and with fewer than {SEEDS} seeds, the comparison is *open*.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
 - Claims of arithmetic are settled by a test of this project, which is named.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and

@@ -72,7 +72,9 @@ V.views = V.views || {};
     const scored = sweep.rows.filter((row) => row.score !== null);
     if (scored.length && scored.every((row) => row.not_trained)) return `Largest share: ${share}, but no row counts as trained`;
     if (!sure) return `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(p)})`;
-    if (!together) return `What matters most: ${share}`;
+    const left = scored.filter((row) => row.not_trained).length;
+    const out = left ? `, without ${left} of ${V.count(scored.length, "row")}, not trained` : "";
+    if (!together) return `What matters most: ${share} (${V.count(found.runs, "run")}${out})`;
     const most = found.shared > 0.5 ? `Most of the variance (${Math.round(100 * found.shared)} %) belongs to keys that changed together` : `Largest share: ${share}`;
     return `${most}; these runs cannot say which of them matters.`;
   }
