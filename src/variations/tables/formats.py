@@ -115,7 +115,7 @@ def _latex(grid: Grid, label: str) -> str:
         lines.append(line(row))
     lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), ""]
     notes = [*drawn.footnotes(grid, lambda mark: f"\0{mark}\0"), *(f"Without a result: {gap}" for gap in grid.gaps)]
-    lines += [f"\\par\\footnotesize {_latex_note(note)}" for note in notes]
+    lines += [f"\\par\\raggedright\\footnotesize {_latex_note(note)}" for note in notes]
     return "\n".join([*lines, f"\\end{{{environment}}}"]) + "\n"
 
 
