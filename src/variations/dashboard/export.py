@@ -112,7 +112,11 @@ def element(path: str, content: bytes) -> str:
 def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
     index = sweeps.index(api.store, live=False, sweep=next(iter(chosen)) if len(chosen) == 1 else api.sweep)
     index["sweeps"] = [entry for entry in index["sweeps"] if entry["name"] in chosen]
-    index["broken"] = [_without_paths(item) for item in index["broken"] if item["path"].split("/")[0] in chosen]
+    index["broken"] = [
+        {**item, "reason": published(item["reason"])}
+        for item in index["broken"]
+        if item["path"].split("/")[0] in chosen
+    ]
     index["root"] = api.store.root.name
     found = [element("/api/index", document(index))]
     for name in chosen:
