@@ -1,5 +1,6 @@
 """`new` creates a sweep that composes unchanged, and never overwrites a file."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,8 +10,6 @@ import pytest
 import yaml
 
 from variations.commands import new
-from variations.configuration import doors
-from variations.sweeping.jobs import expand
 from variations.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,14 +23,19 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def plan(folder: Path, sweep: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [ROOT / "src/plan.py", f"hydra.searchpath=[file://{folder}/conf]", f"sweep={sweep}", "measure=false"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    whole = [sys.executable, *line, *arguments]
+    return subprocess.run(whole, capture_output=True, text=True, env=environment, check=False)
+
+
 @pytest.mark.slow
 def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
     made = new.create("heads", ["one_head", "learned-keys"])
     names = ["sweep/heads.yaml", *(f"variation/heads/{row}.yaml" for row in ("base", "one_head", "learned-keys"))]
     assert made == [elsewhere / "conf" / name for name in names]
-    line = [ROOT / "src/plan.py", f"hydra.searchpath=[file://{elsewhere}/conf]", "sweep=heads", "measure=false"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
-    done = subprocess.run([sys.executable, *line], capture_output=True, text=True, env=environment, check=False)
+    done = plan(elsewhere, "heads")
     assert done.returncode == 0, done.stderr
     rows = {words[0]: words for text in done.stdout.splitlines() if (words := text.split())}
     assert rows["base"][1] == "base"
@@ -41,27 +45,18 @@ def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rows_inherit_what_is_written_into_the_base_row(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "_typed", [elsewhere / "conf"])
+def test_rows_inherit_what_is_written_into_the_base_row(elsewhere: Path) -> None:
     _, base, pre, sinusoidal = new.create("norms", ["pre", "sinusoidal"])
     changed = "defaults:\n  - override /positions: learned\nmodel: {dropout: 0.3, norm: post}\n"
     base.write_text(f"{base.read_text()}{changed}")
     pre.write_text(pre.read_text().replace("h: 1", "norm: pre"))
     choice = "- norms/base\n  - override /positions: sinusoidal"
-    sinusoidal.write_text(sinusoidal.read_text().replace("- norms/base", choice))
-    jobs = expand(["sweep=norms", "seeds=[1]"])
-    found = {job.row: job.config for job in jobs}
-    assert {config.model.dropout for config in found.values()} == {0.3}
-    assert {name: config.model.norm for name, config in found.items()} == {
-        "base": "post",
-        "pre": "pre",
-        "sinusoidal": "post",
-    }
-    assert {name: config.positions.kind for name, config in found.items()} == {
-        "base": "learned",
-        "pre": "learned",
-        "sinusoidal": "sinusoidal",
-    }
+    sinusoidal.write_text(sinusoidal.read_text().replace("- norms/base", choice).replace("h: 2", "h: 4"))
+    done = plan(elsewhere, "norms", "format=json")
+    assert done.returncode == 0, done.stderr
+    changes = {row["row"]: row["changes"] for row in json.loads(done.stdout)["rows"]}
+    assert "P_drop 0.3" in changes.pop("base")
+    assert changes == {"pre": "norm post→pre", "sinusoidal": "positions learned→sinusoidal"}
 
 
 def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,7 +257,11 @@ class Checkout:
             check=False,
             cwd="/",
         )
-        asked = [line for line in self.log.read_text(encoding="utf-8").splitlines()[before:] if line.startswith("-m")]
+        asked = [
+            line
+            for line in self.log.read_text(encoding="utf-8").splitlines()[before:]
+            if line.startswith(("-m venv", "-m pip install"))
+        ]
         return done.returncode, asked, done.stdout + done.stderr
 
 

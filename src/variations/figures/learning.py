@@ -11,7 +11,7 @@ from variations.store.atomic import is_number
 
 
 def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str] = COSTS) -> Any | None:
-    """`metric` against each of the `costs`, by default all, one panel for each; None if nothing was measured.
+    """`metric` against one of COSTS, or against all four in as many panels; None if nothing was measured.
 
     The line is the mean over seeds at the same step, the band is from the lowest to the highest seed. Thin lines
     continue where only some seeds have measurements.
