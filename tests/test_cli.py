@@ -191,6 +191,7 @@ def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], 
         ["hydra.verbose=true"],
         ["sweep.at_once=auto"],
         ["sweep.at_once=null"],
+        ["name=nan"],  # a text that looks like a number
     ],
 )
 def test_good_overrides_have_no_fault(lines: list[str]) -> None:

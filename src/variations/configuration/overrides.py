@@ -233,6 +233,8 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         if fault := type_fault(name, value, found):
             return fault
         plain = value.text if isinstance(value, QuotedString) else value
+        if isinstance(plain, float) and not {int, float} & set(_kinds(found.type)):
+            plain = str(plain)  # a text that looks like a number, such as name=nan
         interpolated = isinstance(plain, str) and "${" in plain
         if plain is not None and not interpolated and (fault := value_fault(name, plain, found.metadata)):
             return fault
