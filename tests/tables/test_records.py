@@ -5,6 +5,7 @@ import fcntl
 import gzip
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -153,6 +154,24 @@ def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, st
 )
 def test_a_place_keeps_its_last_name(text: str, found: str) -> None:
     assert published({"key": [text]}) == {"key": [found]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lines", "figures"), [(2, 9), (60, 3)])
+def test_many_branch_weights_are_recorded_with_fewer_figures(
+    lines: int, figures: int, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    drawn = random.Random(1)
+    weights = [[drawn.random() for _ in range(1000)] for _ in range(lines)]
+    folder = put("base", 1, 3)
+    metrics = [{"step": step, "dev/nll": 0.123456789, "branch/a": row} for step, row in enumerate(weights, 1)]
+    folder.measurements.path.write_text("".join(f"{json.dumps(line)}\n" for line in metrics), encoding="utf-8")
+    folder.write_result(folder.result() or {})
+    record(sweep, store, tmp_path / "records")
+    stored = tmp_path / "records/papers/base/seed1/metrics.jsonl.gz"
+    found = [json.loads(line) for line in gzip.decompress(stored.read_bytes()).decode().splitlines()]
+    assert [line["branch/a"] for line in found] == [[float(f"{x:.{figures}g}") for x in row] for row in weights]
+    assert {line["dev/nll"] for line in found} == {0.123456789}
 
 
 @pytest.mark.slow
