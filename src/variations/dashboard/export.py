@@ -29,7 +29,7 @@ _UNRESERVED = "!'()*-._~"
 _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
 """Details of this machine that a recipient does not need."""
 _DETAILS = ("environment", "log_tail", "notes", "reason", "result", "status")
-"""What may contain further paths, besides the configuration of a run."""
+"""Parts that may contain paths, besides the configuration of a run."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def _public(api: Api, value: Any) -> Any:
     return value.replace(str(api.store.root), api.store.root.name) if isinstance(value, str) else value
 
 
-def _without_paths(content: dict[str, Any]) -> dict[str, Any]:
-    """What is said of runs, with each absolute path in their details reduced to its last part, as in records."""
-    return {key: published(value) if key in _DETAILS else value for key, value in content.items()}
+def _without_paths(content: dict[str, Any], *further: str) -> dict[str, Any]:
+    """What is said of runs, with each absolute path in _DETAILS and `further` parts reduced to its last part."""
+    return {key: published(value) if key in (*_DETAILS, *further) else value for key, value in content.items()}
 
 
 class _Kept:
@@ -153,11 +153,10 @@ class _Kept:
         if found.id not in self._known:
             content: Any = runs.run(api.store, found)
             content["environment"] = {k: v for k, v in content["environment"].items() if k not in _PRIVATE}
-            content["config"] = published(content["config"])
             content["status"] = {
                 k: v for k, v in content["status"].items() if k not in ("host", "pid", "process", "command")
             }
-            self._known[found.id] = _public(api, _without_paths(content))
+            self._known[found.id] = _public(api, _without_paths(content, "config"))
         return self._known[found.id]
 
     def pairs(self, api: Api, sweep: str) -> list[tuple[str, str]]:

@@ -133,13 +133,10 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     from rich.markup import escape
     from rich.progress import Progress
 
-    distinct: dict[str, Shape] = {}
-    names: dict[str, str] = {}
+    distinct: dict[str, tuple[str, Shape]] = {}  # the first row that has the shape, and the shape
     for name, shape in shapes.items():
-        key = shape.key()
-        distinct.setdefault(key, shape)
-        names.setdefault(key, name)
-    known = {key: None if fresh else _read(_place(shape, key)) for key, shape in distinct.items()}
+        distinct.setdefault(shape.key(), (name, shape))
+    known = {key: None if fresh else _read(_place(shape, key)) for key, (_, shape) in distinct.items()}
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
     loads = (answer.values.get("load") for answer in found.values() if answer.values)
@@ -151,11 +148,12 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     with Progress(console=console, transient=True, disable=hidden) as progress:
         bar = progress.add_task("Measuring", total=len(todo))
         for key in todo:
-            progress.update(bar, description=f"Measuring {escape(names[key])}")
-            found[key] = answer = _measure(distinct[key], limit)
+            name, shape = distinct[key]
+            progress.update(bar, description=f"Measuring {escape(name)}")
+            found[key] = answer = _measure(shape, limit)
             progress.advance(bar)
             if answer.values is not None:
-                path = _place(distinct[key], key)
+                path = _place(shape, key)
                 with told_if_cache_unwritable(path):
                     write_json(path, {**answer.values, "load": _load()})
     return found

@@ -67,15 +67,19 @@ def test_further_trees_are_trained_on_and_fingerprinted(tmp_path: Path) -> None:
     assert list(more.fingerprint()) == ["auto.txt"]
 
 
+def composition(corpus: Corpus) -> dict[str, str]:
+    return corpus.composition(corpus.fingerprint())
+
+
 def test_a_set_that_has_grown_has_another_fingerprint(tmp_path: Path) -> None:
     """Names that only one of two runs has do not count, so an added file is seen by what both have."""
     data = corpus()
     grown = replace(data, dev=[*data.dev, data.train[0]])
-    assert {name for name, value in grown.composition().items() if data.composition()[name] != value} == {DEV_TREES}
+    assert {name for name, value in composition(grown).items() if composition(data)[name] != value} == {DEV_TREES}
     files = tmp_path / "a.txt", tmp_path / "b.txt"
     for file in files:
         file.write_text("(S (NN snow) (VB fell))", encoding="utf-8")
-    one, two = (replace(data, extra=extra).composition() for extra in (files[:1], files))
+    one, two = (composition(replace(data, extra=extra)) for extra in (files[:1], files))
     assert {name for name in two if one[name] != two[name]} == {"the files of the treebank"}
-    scales = [TASK.loss_scale({"data": {}}, {}, inputs) for inputs in (data.composition(), grown.composition())]
+    scales = [TASK.loss_scale({"data": {}}, {}, inputs) for inputs in (composition(data), composition(grown))]
     assert other_scale(*scales) == "the dev trees"

@@ -1,6 +1,6 @@
 """A treebank as ids of words and of the symbols of linearised trees."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,14 @@ class Corpus:
             found[str(path) if path.name in found else path.name] = text_sha256(path)
         return found
 
-    def composition(self) -> dict[str, str]:
-        """Fingerprints of the list of files and of each held-out set, which an added or removed file changes."""
-        files = {"the files of the treebank": key_of(self.fingerprint())} if self.files or self.extra else {}
+    def composition(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Fingerprints of the list of files and of each held-out set, which an added or removed file changes.
+
+        `files` is what `fingerprint` returned, for which all files are read.
+        """
+        listed = {"the files of the treebank": key_of(files)} if files else {}
         sets = {DEV_TREES: self.dev, "the test trees": self.test}
-        return files | {name: key_of({"trees": [str(tree) for tree in trees]}) for name, trees in sets.items()}
+        return listed | {name: key_of({"trees": [str(tree) for tree in trees]}) for name, trees in sets.items()}
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ class ParsingData(PairsData):
             "files": files,
         }
         write_json(folder.path / CARD, card)
-        return {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)} | files | self.corpus.composition()
+        vocabularies = {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)}
+        return vocabularies | files | self.corpus.composition(files)
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
