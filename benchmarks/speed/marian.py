@@ -4,11 +4,11 @@ from transformers import MarianConfig, MarianMTModel
 from workloads import BOS, EOS, PAD, VOCABULARY, Workload
 
 
-def model(w: Workload) -> MarianMTModel:
+def model(w: Workload, vocabulary: int = VOCABULARY, dropout: float = 0.1) -> MarianMTModel:
     """Random weights, embeddings and output shared."""
     return MarianMTModel(
         MarianConfig(
-            vocab_size=VOCABULARY,
+            vocab_size=vocabulary,
             d_model=w.d_model,
             encoder_layers=w.N,
             decoder_layers=w.N,
@@ -17,7 +17,7 @@ def model(w: Workload) -> MarianMTModel:
             encoder_attention_heads=w.h,
             decoder_attention_heads=w.h,
             activation_function="relu",
-            dropout=0.1,
+            dropout=dropout,
             attention_dropout=0.0,
             activation_dropout=0.0,
             max_position_embeddings=512,
