@@ -5,6 +5,7 @@ exception. `Watch` detects copies between host and device that would wait. Witho
 changes torch permanently, so this file then runs again in a separate process.
 """
 
+import operator
 import os
 import subprocess
 import sys
@@ -30,6 +31,9 @@ GPU = "cuda" if torch.cuda.is_available() else "invented"
 INVENT = "VARIATIONS_TEST_INVENTS_A_GPU"
 CAST = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm")
 """Operators that autocast computes in bfloat16, as far as relevant here."""
+WIDEN = ("softmax.int", "log_softmax.int", "layer_norm", "exp", "log", "pow.Tensor_Scalar")
+"""Operators that autocast computes in float32 on a GPU, but not on a CPU."""
+PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 @pytest.mark.slow
@@ -66,16 +70,17 @@ def device():
     fallback, aten = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
 
-    def cast(packet):
+    def cast(packet, dtype):
         def run(*args):
-            narrow = [x.bfloat16() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
+            same = [x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in args]
             with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(autocast)):
-                return packet(*narrow)
+                return packet(*same)
 
         return run
 
-    for name in CAST:
-        aten.impl(name, cast(getattr(torch.ops.aten, name)), "AutocastPrivateUse1")
+    for dtype, names in ((torch.bfloat16, CAST), (torch.float32, WIDEN)):
+        for name in names:
+            aten.impl(name, cast(operator.attrgetter(name)(torch.ops.aten), dtype), "AutocastPrivateUse1")
     yield
 
 
@@ -86,7 +91,7 @@ class Fake(FakeTensorMode):
 
 
 class Watch(TorchDispatchMode):
-    """Records every operator; raises at a copy that the host would wait for."""
+    """Records every operator; raises at a copy that the host would wait for, and at a product of unequal types."""
 
     def __init__(self):
         super().__init__()
@@ -96,6 +101,8 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         self.seen.append(str(func))
+        if str(func).rpartition(".")[0] in PRODUCTS:  # fake tensors allow what a GPU refuses
+            assert len({x.dtype for x in args if isinstance(x, torch.Tensor)}) == 1, f"{func} of unequal types"
         places = {t.device.type for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)}
         if str(func).startswith(("aten._to_copy", "aten.copy_")) and len(places) > 1:
             assert kwargs.get("non_blocking") or any(arg is True for arg in args), f"{func} waits for a copy"
@@ -205,6 +212,11 @@ def test_learned_positions_never_wait(gpu):
     one = config()
     one.positions.kind = "learned"
     assert updates(one)[0].experiment.packs
+
+
+def test_a_product_of_unequal_types_would_be_seen(gpu):
+    with Watch(), pytest.raises(AssertionError, match="unequal types"):
+        torch.zeros(2, 3) @ torch.zeros(3, 2, dtype=torch.bfloat16)
 
 
 @pytest.mark.parametrize("form", ["t2t", "torch", "annotated"])

@@ -66,7 +66,9 @@ def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smo
     if torch.is_autocast_enabled(flat.device.type):
         dtype = torch.get_autocast_dtype(flat.device.type)
         flat, output = flat.to(dtype), output.to(dtype)
-    loss, nll = _CrossEntropy.apply(flat, output, wanted, real, smoothing)
+    # On a GPU, autocast would make softmax return float32, which a product with bfloat16 refuses.
+    with torch.autocast(flat.device.type, enabled=False):
+        loss, nll = _CrossEntropy.apply(flat, output, wanted, real, smoothing)
     return loss, nll
 
 
