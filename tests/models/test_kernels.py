@@ -93,6 +93,19 @@ def test_choice_of_kernels():
     assert choose("reference", "cpu").name == choose("reference", "cuda").name == "reference"
 
 
+@pytest.mark.parametrize("profile", ["auto", "experimental", "reference"])
+def test_attention_on_a_gpu_does_without_cudnn(profile):
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        choose(profile, "cpu")
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+        choose(profile, "cuda")
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
 def test_byte_dropout_has_the_rate_and_keeps_the_mean(rate):
     """In 2^20 draws, the share of zeros is within five standard errors of the rate rounded to 1/256."""
