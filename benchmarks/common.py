@@ -129,14 +129,22 @@ def load() -> str:
 
 def deliver(lines: list[str], output: Path | None) -> None:
     """Print the lines, and write them to `output` if there is one."""
-    text = "\n".join(lines).rstrip() + "\n"
-    sys.stdout.write(text)
+    sys.stdout.write(_text(lines))
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=output.parent, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(output)
+        write(lines, output)
+
+
+def write(lines: list[str], output: Path) -> None:
+    """Write the lines to a file, in one step."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=output.parent, delete=False, encoding="utf-8") as file:
+        file.write(_text(lines))
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(output)
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _processor() -> str:

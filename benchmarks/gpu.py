@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "speed"))
 
 import numpy as np
 import torch
-from common import configuration, deliver, header, load, sizes
+from common import configuration, deliver, header, load, sizes, write
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -274,6 +274,8 @@ def measure(size: str, args: argparse.Namespace, console: Console) -> list[str]:
             if args.device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
             contestant.seconds.append(time_round(contestant, batches, args.device))
+            ms = 1e3 * contestant.seconds[-1] / len(batches)
+            console.print(f"{size}, round {r + 1} of {args.rounds}: {contestant.name}, {ms:.1f} ms an update")
             if args.device == "cuda":
                 contestant.peak = max(contestant.peak, torch.cuda.max_memory_allocated() - before)
     return _table(size, batches, players, largest_product(args.device), args.vocabulary)
@@ -315,10 +317,14 @@ def main() -> None:
     console, before = Console(stderr=True, highlight=False), load()
     performance.apply("auto", args.device, None, {})
     lines: list[str] = []
-    for size in args.sizes:
+    report: list[str] = []
+    for size in args.sizes:  # the report is written again after each size, so that little is lost with the machine
         lines += measure(size, args, console)
-    settings = {"device": args.device, "rounds": args.rounds, "load before and after": f"{before}, {load()}"}
-    deliver([*header("Training on a GPU beside the peers", settings), *lines], args.output)
+        settings = {"device": args.device, "rounds": args.rounds, "load before and after": f"{before}, {load()}"}
+        report = [*header("Training on a GPU beside the peers", settings), *lines]
+        if size != args.sizes[-1] and args.output is not None:
+            write(report, args.output)
+    deliver(report, args.output)
 
 
 if __name__ == "__main__":

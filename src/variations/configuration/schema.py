@@ -358,7 +358,7 @@ class RunConfig:
     """Use deterministic algorithms only; on a GPU this costs time."""
     profile: str = choice("auto", "auto", "reference", "experimental")
     """`reference`: plain torch; `auto`: the fastest kernels that are known to be exact on this device;
-    `experimental`: on a GPU, also kernels that have not run on one yet (docs/tour.md)."""
+    `experimental`: on a GPU, also kernels that have hardly run on one (docs/tour.md)."""
     rows: list[str] | None = None
     """Rows of the sweep to run; null: those of the sweep file."""
     seeds: list[int] | None = None

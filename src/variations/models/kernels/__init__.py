@@ -19,7 +19,7 @@ def choose(profile: str, device: str) -> Reference:
 
     Args:
         profile: `reference`: torch's own. `auto`: the fastest that have been tested on this kind of device.
-            `experimental`: on a GPU `FusedGPU`, which has been tested only on CPUs.
+            `experimental`: on a GPU `FusedGPU`, which has hardly run on one.
         device: `cpu` or `cuda`.
     """
     if device == "cuda":

@@ -1,4 +1,4 @@
-"""Kernels for GPUs, none of which has run on a GPU yet (`profile=experimental`)."""
+"""Kernels for GPUs, none of which has trained a whole run on a GPU yet (`profile=experimental`)."""
 
 import importlib
 from types import ModuleType
@@ -15,8 +15,9 @@ from variations.models.kernels.segments import Packed
 class FusedGPU(Reference):
     """Attention without padding by FlashAttention, and the sum over branches in one Triton kernel per pass.
 
-    Tested only on CPUs, in Triton's interpreter and on shapes, hence `profile=experimental`. The Triton kernel is used
-    only if Triton is installed and a self-test on the device agrees with torch's products.
+    Tested on CPUs, in Triton's interpreter and on shapes, and hardly on a GPU (docs/results/GPU.md), hence
+    `profile=experimental`. The Triton kernel is used only if Triton is installed and a self-test on the device agrees
+    with torch's products.
     """
 
     name = "fused_gpu"
