@@ -30,6 +30,17 @@ def test_training_ends_when_patience_does_and_the_result_says_so(small: Any, mad
     assert (trained.steps, trained.stopped) == (6, "callback")
 
 
+def test_no_advice_of_lightnings_on_a_machine_of_many_cores(
+    small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    from pytorch_lightning.trainer.connectors import data_connector
+
+    monkeypatch.setattr(data_connector, "suggested_max_num_workers", lambda devices: 15)
+    config = small("trainer.max_steps=1")
+    fit(config, made(config, "run"), Interrupt())
+    assert [str(warning.message) for warning in recwarn if "workers" in str(warning.message)] == []
+
+
 @pytest.mark.slow
 def test_a_finished_run_does_not_train_on(small: Any, made: Any) -> None:
     config = small(*PATIENT)

@@ -138,6 +138,8 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")
     warnings.filterwarnings("ignore", r"The `srun` command is available")  # we start processes ourselves
+    # `data.workers` is a choice: on a CPU the cores train, and a batch is only a slice of the token store.
+    warnings.filterwarnings("ignore", r"The '\w+' does not have many workers")
     trainer = config.trainer
     return pl.Trainer(
         accelerator=trainer.accelerator,
