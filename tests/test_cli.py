@@ -175,6 +175,26 @@ def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("sweep", "row", "unused", "message"),
+    [
+        ("toy_weighted_table2", "C_transformer", "branch.impl=naive", "has no effect with model=transformer"),
+        ("babi_memn2n_1k", "bow", "model.episode=gru", "has no effect with model=memn2n: it is a key of dmn."),
+        ("babi_memn2n_1k", "bow", "recipe.beta1=0.5", "has no effect: it is a key of recipe.optimizer=adam"),
+    ],
+)
+def test_a_key_that_no_row_of_a_sweep_uses_is_a_fault(sweep: str, row: str, unused: str, message: str) -> None:
+    task = ["task=question_answering"] if sweep.startswith("babi") else []
+    (fault,) = faults_of(*task, f"sweep={sweep}", f"rows=[{row}]", unused, multirun=True)
+    assert f"{unused} {message}" in fault
+
+
+@pytest.mark.slow
+def test_a_key_that_one_row_of_a_sweep_uses_is_none() -> None:
+    assert faults_of("sweep=toy_weighted_table2", "branch.impl=naive", multirun=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     "lines",
     [
         ["model=weighted", "branch=uniform"],

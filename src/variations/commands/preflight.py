@@ -129,7 +129,7 @@ def _single_faults(
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
-    from variations.sweeping.jobs import by_task, composed_jobs, row_faults
+    from variations.sweeping.jobs import by_task, composed_jobs, idle, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
@@ -141,12 +141,7 @@ def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]
         return [] if EVERYTHING in screened.doubtful else found
     found = row_faults({job.row: job.config for job in jobs}, screened.doubts)
-    if not any(line.startswith("sweep=") for line in lines):
-        found += [
-            f.text
-            for f in by_task(jobs, lambda task, configs: task.idle(lines, configs))
-            if not screened.doubts(f.keys)
-        ]
+    found += [fault.text for fault in idle(lines, jobs) if not screened.doubts(fault.keys)]
     return found or [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]
 
 

@@ -23,7 +23,7 @@ from variations.store.own_code import refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
-from variations.sweeping.jobs import by_task, composed_jobs, row_faults
+from variations.sweeping.jobs import composed_jobs, idle, row_faults
 from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.sources import Sources
 from variations.sweeping.table_rows import table_rows, without_rows
@@ -212,8 +212,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
     jobs: dict[str, Any] = {}
     for job in every:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
-    idle = [] if swept else by_task(every, lambda task, configs: task.idle(overrides, configs))
-    _refuse(row_faults({row: job.config for row, job in jobs.items()}) + [fault.text for fault in idle])
+    unused = [fault.text for fault in idle(overrides, every)]
+    _refuse(row_faults({row: job.config for row, job in jobs.items()}) + unused)
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     outcomes = [Outcome.of(job) for job in every]
     sources = Sources(outcomes)
