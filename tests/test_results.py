@@ -1,6 +1,8 @@
 """docs/claims.md and the tables of docs/results match the records: `make results` would change nothing."""
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,22 @@ def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_page_of_claims_is_that_of_the_records() -> None:
     assert (ROOT / "docs/claims.md").read_text(encoding="utf-8") == page(read_papers(), Evidence(RECORDS)), AGAIN
+
+
+def test_the_readme_counts_the_verdicts_on_both_transformer_papers() -> None:
+    claims = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
+    counts = re.findall(r"^## (.*)\n\n(\d+) claims and questions: (.*)\.$", claims, re.MULTILINE)
+    verdicts, total = Counter[str](), 0
+    for title, number, found in counts:
+        if "Memory" not in title:
+            total += int(number)
+            verdicts.update({name: int(n) for n, name in re.findall(r"(\d+) ([a-z ]+)", found)})
+    assert len(counts) == 3
+    assert verdicts.total() == total
+    said = (ROOT / "README.md").read_text(encoding="utf-8").replace("**", "")
+    order = ("reproduced", "partly", "not reproduced", "undecided", "untested here")
+    listed = ", ".join(f"{verdicts[name]} {name}" for name in order)
+    assert f"| The {total} claims of both Transformer papers | {listed}:" in said
 
 
 @pytest.mark.slow

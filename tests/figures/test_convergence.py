@@ -9,15 +9,19 @@ from variations.figures.convergence import convergence, document, markdown, perc
 from variations.figures.traces import TracedRow
 
 
+def traced(*given, **named):
+    """A row all of whose seeds have finished."""
+    row = TracedRow(*given, **named)
+    return replace(row, results={seed: {} for seed in row.metrics})
+
+
 def lines(*points):
     return [{"step": s, "tokens": 10 * s, "seconds": sec, "flops": 100.0 * s, "dev/bleu": b} for s, sec, b in points]
 
 
-BASE = TracedRow("base", "Base", metrics={1: lines((100, 10, 20.0), (200, 20, 30.0), (300, 30, 29.0), (400, 40, 30.0))})
-FAST = TracedRow(
-    "fast", "Fast | one", "base", {1: lines((100, 15, 25.0), (150, 24, 30.0), (200, 30, 40.0)), 9: lines()}
-)
-SLOW = TracedRow("slow", "Slow", "base", {1: lines((100, 10, 20.0), (400, 50, 29.9))})
+BASE = traced("base", "Base", metrics={1: lines((100, 10, 20.0), (200, 20, 30.0), (300, 30, 29.0), (400, 40, 30.0))})
+FAST = traced("fast", "Fast | one", "base", {1: lines((100, 15, 25.0), (150, 24, 30.0), (200, 30, 40.0)), 9: lines()})
+SLOW = traced("slow", "Slow", "base", {1: lines((100, 10, 20.0), (400, 50, 29.9))})
 
 
 def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
@@ -31,16 +35,16 @@ def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
 
 
 def test_lower_is_better_for_losses():
-    base = TracedRow("base", "Base", metrics={1: [{"step": 1, "dev/nll": 3.0}, {"step": 2, "dev/nll": 2.0}]})
-    row = TracedRow("row", "Row", "base", {1: [{"step": 1, "dev/nll": 1.9}]})
+    base = traced("base", "Base", metrics={1: [{"step": 1, "dev/nll": 3.0}, {"step": 2, "dev/nll": 2.0}]})
+    row = traced("row", "Row", "base", {1: [{"step": 1, "dev/nll": 1.9}]})
     (found,) = convergence([base, row], "dev/nll")
     assert found.arrivals[0].target == 2.0 and found.arrivals[0].reached == {"step": 1.0}
     assert found.change("step") == -0.5 and found.change("seconds") is None
 
 
 def test_seeds_are_paired_and_means_are_over_those_that_arrived():
-    base = TracedRow("b", "B", metrics={1: lines((100, 1, 10.0)), 2: lines((200, 1, 10.0)), 3: lines((100, 1, 99.0))})
-    row = TracedRow("r", "R", "b", {1: lines((50, 1, 10.0)), 2: lines((50, 1, 11.0)), 3: lines((50, 1, 1.0))})
+    base = traced("b", "B", metrics={1: lines((100, 1, 10.0)), 2: lines((200, 1, 10.0)), 3: lines((100, 1, 99.0))})
+    row = traced("r", "R", "b", {1: lines((50, 1, 10.0)), 2: lines((50, 1, 11.0)), 3: lines((50, 1, 1.0))})
     (found,) = convergence([base, row], "dev/bleu")
     assert len(found.arrived) == 2 and found.cost("step") == 50
     assert found.change("step") == pytest.approx((-0.5 - 0.75) / 2)
@@ -59,17 +63,24 @@ def test_the_table_and_its_document_hold_the_numbers():
 
 
 def test_rows_that_the_table_does_not_compare_are_left_out_and_caveats_are_told():
-    other = TracedRow("other", "Other", "base", FAST.metrics, uncompared="its inputs differ: not compared")
-    early = TracedRow("early", "Early", "base", FAST.metrics, caveats=("not trained: why",))
+    other = traced("other", "Other", "base", FAST.metrics, uncompared="its inputs differ: not compared")
+    early = traced("early", "Early", "base", FAST.metrics, caveats=("not trained: why",))
     found = convergence([BASE, other, early], "dev/bleu")
     assert [item.label for item in found] == ["Early"]
     assert "- Early: not trained: why." in markdown(found, "dev/bleu")
     assert document(found, "dev/bleu")["rows"][0]["caveats"] == ["not trained: why"]
 
 
+def test_a_seed_that_either_row_has_not_finished_is_left_out():
+    begun = replace(BASE, results={})
+    assert (
+        convergence([begun, FAST], "dev/bleu") == convergence([BASE, replace(FAST, results={9: {}})], "dev/bleu") == []
+    )
+
+
 def test_losses_in_other_units_are_left_out_and_scores_are_not():
     lines_ = [line | {"dev/nll": 1.0} for line in FAST.metrics[1]]
-    base, other = TracedRow("base", "Base", metrics={1: lines_}), TracedRow("o", "O", "base", {1: lines_})
+    base, other = traced("base", "Base", metrics={1: lines_}), traced("o", "O", "base", {1: lines_})
     units = replace(other, other_losses="its losses depend on data.form, which its base row does not share")
     for row, metric, compared in ((other, "dev/nll", 1), (units, "dev/nll", 0), (units, "dev/bleu", 1)):
         assert len(convergence([base, row], metric)) == compared

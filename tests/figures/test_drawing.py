@@ -224,6 +224,15 @@ def test_a_run_that_is_not_finished_is_named_below_its_curve():
     assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed per row. Not finished: B."
 
 
+def test_a_row_whose_losses_are_not_comparable_is_named_below_its_curve():
+    lines = [measured(step) | {"dev/nll": 2.0, "train/nll": 2.1} for step in (100, 200)]
+    row = TracedRow("b", "B", "a", {1: lines}, {1: {}}, other_losses="another vocabulary")
+    note = "One seed per row."
+    assert learning_curves([row], "dev/bleu").get_supxlabel() == note
+    assert learning_curves([row], "dev/nll").get_supxlabel() == f"{note} Not comparable with the base row: B."
+    assert loss_against_loss([row], 0.0).get_supxlabel().endswith("\nNot comparable with the base row: B.")
+
+
 def test_rows_are_told_apart_beyond_the_palette() -> None:
     styles = {(colour(i), linestyle(i)) for i in range(3 * len(COLOURS))}
     assert len(styles) == 3 * len(COLOURS)

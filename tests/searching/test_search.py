@@ -92,6 +92,20 @@ def test_runs_of_a_trial_with_the_values_of_a_finished_one_may_be_copied(defined
 
 
 @pytest.mark.slow
+def test_a_trial_of_other_texts_is_not_ranked_and_ends_the_search(defined: Make, tmp_path: Path) -> None:
+    definition = defined(
+        sweep__search__sampler="grid", sweep__search__trials="null", model__dropout="0.1,0.2,0.3", **SHORT
+    )
+    search = Search(definition, QuickPool(1))
+    (tmp_path / "probe").mkdir(exist_ok=True)
+    (tmp_path / "probe" / "edited").touch()
+    search.run()
+    assert [trial.state.name for trial in search.study.trials()] == ["COMPLETE", "FAIL"]
+    why = "train.de changed after trial0 was started, with which it could not be compared; nothing further is tried"
+    assert search.study.trials()[1].user_attrs["reason"] == why
+
+
+@pytest.mark.slow
 def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     defined: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:

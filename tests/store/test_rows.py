@@ -80,6 +80,16 @@ def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
     ]
 
 
+def test_a_bare_name_asks_for_no_seeds(conf: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / "papers" / "base" / f"seed{seed}").mkdir(parents=True)
+        (tmp_path / "papers" / "base" / f"seed{seed}" / "result.json").write_text("{}")
+    found = define(SweepConfig(name="papers"), conf=conf, store=tmp_path)
+    assert (found.seeds, found.further) == ((1, 2), ())
+    asking = define(SweepConfig(name="papers", table="papers"), conf=conf, store=tmp_path)
+    assert (asking.seeds, asking.further) == ((1, 2), (2,))
+
+
 def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: Path) -> None:
     for place in ("base,x=1/seed1", "base,x=2/seed1", "A_h16,x=1/seed1", "A_h16/seed1"):
         (tmp_path / "runs" / "mine" / place).mkdir(parents=True)
@@ -99,11 +109,9 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
     alone = tmp_path / "alone" / "mine" / "A_h16,x=1" / "seed1"
     alone.mkdir(parents=True)
     rest = define(sweep, rows=["A_h16"], conf=conf, store=tmp_path / "alone")
-    assert {(row.row, row.label) for row in rest.of} == {
-        ("A_h16,x=1", "h=16, x=1"),
-        ("base", "base"),
-        ("base,x=1", "base, x=1"),
-    }
+    assert {(row.row, row.label) for row in rest.of} == {("A_h16,x=1", "h=16, x=1"), ("base,x=1", "base, x=1")}
+    begun = define(sweep, conf=conf, store=tmp_path / "alone")
+    assert [row.row for row in begun.rows] == ["base,x=1", "A_h16,x=1"], "a row that nobody has run is not missing"
     with pytest.raises(UserError, match="has no row 'A_h16,x=3'"):
         define(sweep, rows=["A_h16,x=3"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]

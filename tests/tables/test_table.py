@@ -58,6 +58,14 @@ def test_rows_that_another_table_has_trained_are_mentioned(
     run.write_result({**(run.result() or {}), "copied": "theirs/plain/seed1"})
     assert "base: copied from theirs/plain, which is the same run." in read().remarks
     assert sum("copied" in text for text in read().remarks) == 1
+    source = RunFolder(store / "theirs" / "plain" / "seed1").create(run.config())
+    source.write_result(run.result() or {})
+    assert "base: copied from theirs/plain, which is the same run." in read().remarks
+    make_run("papers", "base", 2, 30.0)
+    assert "base: seed 1 copied from theirs/plain, which is the same run." in read().remarks
+    source.write_result({**(run.result() or {}), "scores": {}})
+    again = "base: seed 1 copied from theirs/plain, which has been trained again since, with another result."
+    assert again in read().remarks
     run.write_result({**(run.result() or {}), "remarks": ["3 of 4 pairs are also training pairs."]})
     assert "base: 3 of 4 pairs are also training pairs." in read().remarks
 

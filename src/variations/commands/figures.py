@@ -124,7 +124,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Runs with damaged measurements are named and left out."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
-    from variations.tables.alike import other_overrides, other_validations
+    from variations.tables.alike import edited_between, other_overrides, other_validations
     from variations.tables.collect import collect, table_task
     from variations.tables.line import NOT_TRAINED
     from variations.tables.table import caveats, incomparable, other_loss, why_untrained
@@ -141,7 +141,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
             if found := other_loss(task, LOSS, row, other):
                 other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
-            unlike = other_overrides(row, other)
+            unlike = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
         why = why_untrained(task, row)
         told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
@@ -249,8 +249,12 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     from variations.figures.convergence import convergence, document, markdown, uncompared
     from variations.store.atomic import told_if_unwritable, write_json, write_text
 
+    finished = {row.name: row.results.keys() for row in rows}
     for row in rows:
-        if why := uncompared(row, config.metric):
+        why = uncompared(row, config.metric)
+        if not why and row.base in finished and not row.results.keys() & finished[row.base]:
+            why = "it and its base row have not both finished a seed"
+        if why:
             sys.stderr.write(f"The table of convergence leaves {row.label} out: {why}.\n")
     found = convergence(rows, config.metric)
     if not found:

@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+import yaml
+
 from variations.commands.cli import fail
 from variations.configuration.places import CONF, IN_CHECKOUT, spelled
 from variations.configuration.places import SWEEPS as LINK
@@ -62,6 +64,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
             raise UserError(
                 f"{word!r} cannot be used as a name: use letters, digits, _ and -, beginning with a letter."
             )
+        if not isinstance(yaml.safe_load(word), str) or word.lower() in ("nan", "inf"):
+            raise UserError(f"{word!r} cannot be used as a name: in a YAML file it means a value. Choose another word.")
     if repeated := sorted({row for row in rows if rows.count(row) > 1 or row == BASE}):
         raise UserError(f"Each row needs a different name, and {BASE} is the base row's: {', '.join(repeated)}.")
     own = CONF if IN_CHECKOUT else Path.cwd() / "conf"

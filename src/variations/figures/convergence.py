@@ -66,14 +66,15 @@ def uncompared(row: TracedRow, metric: str) -> str | None:
 
 
 def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
-    """Every row compared with its base row over common seeds; rows that have none, or may not be, are left out."""
+    """Every row compared with its base row over common seeds that both have finished; without any it is left out."""
     by_name = {row.name: row for row in rows}
     found = []
     for row in rows:
         base = by_name.get(row.base or "")
         if base is None or uncompared(row, metric):
             continue
-        seeds = sorted(row.metrics.keys() & base.metrics.keys())
+        finished = row.results.keys() & base.results.keys()
+        seeds = sorted(finished & row.metrics.keys() & base.metrics.keys())
         recorded = named(row.task).curves.get(metric)
         sign = 1 if recorded is not None and recorded.higher_is_better else -1
         arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
@@ -123,9 +124,10 @@ def _level(value: float) -> str:
 
 def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
-    bases = ", ".join(dict.fromkeys(item.base for item in found))
+    bases = list(dict.fromkeys(item.base for item in found))
+    named_bases = f"Base row{'s' if len(bases) > 1 else ''}: {'; '.join(bases)}"
     return [
-        f"Base row: {bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
+        f"{named_bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
         "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "
         "measured that score.",
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "

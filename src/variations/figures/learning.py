@@ -6,6 +6,7 @@ from typing import Any
 
 from variations.configuration.tasks import named
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
+from variations.figures.convergence import uncompared
 from variations.figures.traces import COSTS, Curve, TracedRow, curve
 from variations.store.atomic import is_number
 
@@ -38,7 +39,7 @@ def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str]
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if first[number]]
     seeds = max(item.seeds for item in first if item)
-    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows)]))
+    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *_apart(rows, metric)]))
     return figure
 
 
@@ -74,7 +75,7 @@ def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
     dress(panel)
     note = f"Training runs from right to left; its first {100 * skip:.0f} % of steps are left out. Both axes are "
     note += "logarithmic.\n● dev loss at the end of training, ◇ test loss of the tested weights"
-    _legend(figure, drawn, note)
+    _legend(figure, drawn, "\n".join([note, *_apart(rows, dev)]))
     return figure
 
 
@@ -131,6 +132,11 @@ def _band_words(seeds: int) -> str:
 def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
     open_ = [row.label for row in rows if row.metrics.keys() - row.results.keys()]
     return [f"Not finished: {', '.join(map(plain, open_))}."] if open_ else []
+
+
+def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:
+    apart = [row.label for row in rows if uncompared(row, metric)]
+    return [f"Not comparable with the base row: {', '.join(map(plain, apart))}."] if apart else []
 
 
 def _plain_ticks(axes: Sequence[Any]) -> None:

@@ -192,8 +192,12 @@ class Search:
     def _measured(self, trial: Trial) -> tuple[str, Sequence[float] | None, str]:
         try:
             results = [outcome.folder.result() or {} for outcome in trial.outcomes]
+            unlike = self.study.unlike([outcome.folder for outcome in trial.outcomes])
         except UserError as error:
             return "FAIL", None, str(error)
+        if unlike is not None:
+            self._full = True
+            return "FAIL", None, f"{unlike}; nothing further is tried"
         found = [objective.mean(results) for objective in self.study.objectives]
         missing = [o.key for o, value in zip(self.study.objectives, found, strict=True) if value is None]
         if missing:

@@ -17,6 +17,7 @@ from variations.configuration.compose import load
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
+from variations.store import inputs
 from variations.store.atomic import told_if_unwritable
 from variations.store.ledger import RunFolder
 from variations.store.own_code import changed_inputs
@@ -268,6 +269,19 @@ class Study:
                 warnings.simplefilter("ignore")
                 self.optuna.tell(number, list(values) if values is not None else None, state=final)
 
+    def unlike(self, folders: Sequence[RunFolder]) -> str | None:
+        """Why the runs of a trial cannot be ranked beside the first finished trial; None if they can, or if it is lost.
+
+        Texts or own code may have been edited while the search went on.
+        """
+        numbers = sorted(trial.number for trial in self.trials() if trial.state.name == "COMPLETE")
+        for folder in folders:
+            former = (RunFolder(self.definition.home / f"{TRIAL}{k}" / folder.path.name) for k in numbers)
+            first = next((each for each in former if each.begun()), None)
+            if first is not None and (names := other_inputs(folder, first)):
+                return f"{', '.join(names)} changed after {first.row} was started, with which it could not be compared"
+        return None
+
     def repeats(self, number: int) -> bool:
         """Whether a finished trial has the values of this one."""
         trials = self.trials()
@@ -304,8 +318,18 @@ def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Def
     return found
 
 
+def other_inputs(folder: RunFolder, former: RunFolder) -> list[str]:
+    """Names of the texts and own modules that differ between the runs of two trials.
+
+    Texts do not count if the trials differ in what they make of them, as in the size of the vocabulary.
+    """
+    names = inputs.changed(former, inputs.remembered(folder))
+    data = [run.config().get("data") for run in (folder, former)]
+    return [name for name in names if name.endswith(".py") or data[0] == data[1]]
+
+
 def _other_inputs(definition: Definition, study: Any) -> list[str]:
-    """Why a study cannot continue: its texts or its own code have changed since its last trial began.
+    """Why a study cannot continue: its texts or its own code have changed since its first finished trial began.
 
     Nor can it if it has finished trials but none of their runs, from which this would be seen.
     """
@@ -322,7 +346,9 @@ def _other_inputs(definition: Definition, study: Any) -> list[str]:
             "the folder that contains them (runs=DIR), put them back, or give this search another name: "
             "sweep.name=NAME."
         ]
-    last = max(begun, key=lambda folder: int(folder.row.removeprefix(TRIAL)))
+    numbers = {trial.number for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"}
+    by_number = {int(folder.row.removeprefix(TRIAL)): folder for folder in begun}
+    last = by_number[min(by_number.keys() & numbers, default=max(by_number))]
     try:
         found = changed_inputs(load(last.path / "config.yaml"), last)
     except UserError as error:

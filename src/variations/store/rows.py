@@ -131,7 +131,7 @@ def define(
     chosen = [name for name in names if rows is None or name in rows]
     everything = list(definitions)
     if store is not None and not grid:
-        crossed = {row.row: _crossed(row, store / name, first) for row in definitions}
+        crossed = _crossed(definitions, store / name)
         everything = [found for group in crossed.values() for found in group]
         chosen = [
             found.row
@@ -153,7 +153,8 @@ def define(
     further: tuple[int, ...] = ()
     if seeds is None and store is not None:
         stored = _stored_seeds(store / name, definitions, begun=bool(known))
-        wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
+        asked = known if sweep.rows or sweep.table else ()  # of a bare name, `known` is the schema's default
+        wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if asked else ()
     added = tuple(row.row for row in absent)
     return SweepDefinition(
         name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,), added
@@ -275,16 +276,25 @@ def crossed_label(label: str, point: str) -> str:
     return f"{label}, {point}"
 
 
-def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
-    """A row, and its variants where the sweep was crossed with other keys; variants have no published figures.
+def _crossed(rows: Sequence[RowDefinition], home: Path) -> dict[str, list[RowDefinition]]:
+    """By row: itself, and its variants where the sweep was crossed with other keys; these have no published figures.
 
-    If only its variants have been run, the row itself is left out instead of shown as missing.
+    A row that was not run itself, in a sweep that was crossed, is left out; its variants are those of all rows.
     """
+    points = {row.row: _points(row, home) for row in rows}
+    every = sorted({point for own in points.values() for point in own})
+    found = {}
+    for row in rows:
+        itself = [row] if (home / row.row).is_dir() or not every else []
+        found[row.row] = [*itself, *(_at(row, point, rows[0].row) for point in (points[row.row] if itself else every))]
+    return found
+
+
+def _points(row: RowDefinition, home: Path) -> list[str]:
+    """The points of the axes at which the row has runs."""
     start = crossed_name(row.row, "")
     names = sorted(path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
-    points = [name.removeprefix(start) for name in names]
-    found = [_at(row, point, first) for point in points]
-    return found if found and not (home / row.row).is_dir() else [row, *found]
+    return [name.removeprefix(start) for name in names]
 
 
 def _at(row: RowDefinition, point: str, first: str) -> RowDefinition:

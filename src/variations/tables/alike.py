@@ -44,6 +44,14 @@ def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:
     return sorted(name for name in here.keys() & there.keys() if here[name] != there[name] and name.endswith(".py"))
 
 
+def edited_between(row: Row, base: Row) -> list[str]:
+    """Notes on own modules of which a row and its base row used different versions under a common seed."""
+    theirs = {run.seed: run for run in base.finished}
+    pairs = [(run, theirs[run.seed]) for run in row.finished if run.seed in theirs]
+    names = sorted({name for ours, other in pairs for name in other_code(ours, other)})
+    return [f"trained with another version of {name} than its base row" for name in names]
+
+
 def other_inputs(row: Row, base: Row) -> str | None:
     """A note if a row and its base row were trained or tested on different texts; None if not, or if unknown."""
     theirs = {run.seed: run for run in base.finished}

@@ -295,6 +295,13 @@ def device(run: SeedRun) -> str | None:
     return {"gpu": "GPU", "cuda": "GPU", "cpu": "CPU"}.get(str(kind).lower())
 
 
+def gpu(run: SeedRun) -> str | None:
+    """The name of the GPU that trained a run, as its driver gives it; None on a CPU, or if it is not known."""
+    hardware = run.result.get("hardware")
+    name = hardware.get("device") if isinstance(hardware, dict) and device(run) == "GPU" else None
+    return name if isinstance(name, str) else None
+
+
 def hours_name(devices: Iterable[str]) -> str:
     """The name of device-hours on these devices; on CPUs, they are hours of processes, not of cores."""
     found = set(devices)

@@ -13,6 +13,7 @@ from variations.store.atomic import json_text
 from variations.store.differences import changes, differences
 from variations.store.rows import crossed_name, define
 from variations.system.errors import ConfigError, UserError
+from variations.tables.alike import edited_between
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import decimal
 from variations.tables.grid import delta
@@ -94,7 +95,9 @@ class Difference:
         untrained = [f"{name} is {NOT_TRAINED}: {line.untrained}" for name, line in lines.items() if line.untrained]
         if self.line.untested and not untrained and self.line.untested not in notes:
             notes.append(self.line.untested)
-        return notes + untrained
+        first, second = (line.row for line in self.table.lines)
+        edited = [note.replace("its base row", self.first) for note in edited_between(second, first)]
+        return [*notes, *edited, *untrained]
 
 
 def compare(

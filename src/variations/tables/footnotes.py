@@ -6,8 +6,9 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store import own_code
 from variations.store.ledger import RunFolder
-from variations.tables.alike import other_code
-from variations.tables.collect import hours_name, strangers
+from variations.system.errors import UserError
+from variations.tables.alike import edited_between
+from variations.tables.collect import gpu, hours_name, strangers
 from variations.tables.line import Line, Table
 from variations.tables.text import DIFFERENCES
 from variations.tasks.base import Measure
@@ -197,6 +198,9 @@ def _costs(table: Table) -> dict[str, set[str]]:
             "depend on it."
         )
         found[text] = {"device_hours", "seconds"}
+    gpus = {gpu(run) for line in table.lines for run in line.row.finished} - {None}
+    if gpus:
+        found[f"Trained on {', '.join(sorted(map(str, gpus)))}."] = {"device_hours", "seconds"}
     if (spread := _time_per_flop(table)) >= UNEVEN:
         found[
             f"A FLOP took up to {spread:.0f} times as long in one row as in another, because of other work on the "
@@ -222,11 +226,27 @@ def of_lines(table: Table) -> dict[str, list[str]]:
 
 
 def _copied(table: Table) -> Iterator[tuple[Line, str]]:
-    """Rows whose runs another table has trained, by `result.json`."""
+    """Rows whose runs another table has trained, by `result.json`; which of them, and what became of the others."""
     for line in table.lines:
-        copied = [str(run.result["copied"]) for run in line.row.finished if run.result.get("copied")]
-        for source in sorted({name.rpartition("/")[0] for name in copied}):
-            yield line, f": copied from {source}, which is the same run."
+        sources: dict[tuple[str, bool], list[int]] = {}
+        for run in line.row.finished:
+            if name := run.result.get("copied"):
+                same = _same_scores(RunFolder(table.store / str(name)), run.result)
+                sources.setdefault((str(name).rpartition("/")[0], same), []).append(run.seed)
+        for (source, same), seeds in sorted(sources.items()):
+            several = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))} "
+            which = "" if len(seeds) == len(line.row.finished) else several
+            now = "which is the same run" if same else "which has been trained again since, with another result"
+            yield line, f": {which}copied from {source}, {now}."
+
+
+def _same_scores(source: RunFolder, result: Mapping[str, Any]) -> bool:
+    """Whether the run that a result was copied from still has its scores; so it counts if it cannot be read."""
+    try:
+        now = source.result()
+    except UserError:
+        return True
+    return now is None or now.get("scores") == result.get("scores")
 
 
 def _reused(table: Table) -> Iterator[tuple[Line, str]]:
@@ -267,10 +287,9 @@ def _former_code(table: Table) -> Iterator[tuple[Line, str]]:
     rows = {line.row.definition.row: line.row for line in table.lines}
     for line in table.lines:
         base = rows.get(line.base or "")
-        theirs = {run.seed: run for run in base.finished} if base else {}
+        for text in edited_between(line.row, base) if base else []:
+            yield line, f": {text}."
         for run in line.row.finished:
-            for name in other_code(run, theirs[run.seed]) if run.seed in theirs else []:
-                yield line, f": trained with another version of {name} than its base row."
             if any(name.endswith(".py") for name in run.inputs):
                 for name in own_code.edited(run.inputs):
                     yield line, f": trained with a former version of {name}, which the run's folder keeps."

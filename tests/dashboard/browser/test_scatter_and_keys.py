@@ -38,6 +38,22 @@ def test_rows_that_are_not_trained_are_hollow_and_on_no_front(
     assert tab.faults == []
 
 
+def test_rows_that_are_not_compared_are_on_no_front(browser: Any, fresh_tab: Any, serve: Any, tmp_path: Path) -> None:
+    browser_store.quickstart(tmp_path)
+    for row, text in (("transformer", "1"), ("weighted", "2")):
+        for folder in (tmp_path / "quickstart" / row).glob("seed*"):
+            (folder / "environment.json").write_text(json.dumps({"data": {"train.de": text}}))
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
+    tab = fresh_tab(context)
+    tab.open(serve(tmp_path), view="scatter")
+    told = tab.page.locator("#front").inner_text()
+    front, rest = told.removeprefix("Pareto front (dashed line, large marks): ").split(". No other compared row", 1)
+    assert "Weighted Transformer" not in front.split(" → ")
+    assert "Not compared, and on no front: Weighted Transformer." in rest
+    context.close()
+    assert tab.faults == []
+
+
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()  # all have 1.0 million parameters

@@ -250,6 +250,12 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     found = Evidence(store).outcome(test, TOY)
     assert found is not None
     assert found.note == "4 rows; not trained, not judged, or not compared: C_N2"
+    put("C_N2", 0.1, sweep=sweep, loss={"dev_nll": losses["C_N2"]})
+    for row, code in (("base", "1"), ("big", "2")):
+        RunFolder(store / sweep / row / "seed1").write_environment({"data": {"mine.py": code}})
+    found = Evidence(store).outcome(test, TOY)
+    assert found is not None
+    assert found.note == "4 rows; not trained, not judged, or not compared: big"
 
 
 @pytest.mark.slow

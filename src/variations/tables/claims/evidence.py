@@ -13,7 +13,7 @@ from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
-from variations.tables.alike import other_inputs, other_overrides
+from variations.tables.alike import edited_between, other_inputs, other_overrides
 from variations.tables.chance import RowTest, SignificanceConfig, Tester
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale
 from variations.tables.claims.rule import (
@@ -130,7 +130,7 @@ class Evidence:
         for side in (row, base):
             if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
                 return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
-        if why := other_inputs(row, base) or other_overrides(row, base):
+        if why := _unlike(row, base):
             return Outcome(test, scale, "open", None, why)
         if test.expect == "sooner":
             task = table_task([row])
@@ -224,7 +224,8 @@ class Evidence:
                 continue
             task = table_task([row])
             measure = task.measure(test.measure)
-            if self._unfit(name, row) or self._unfit(name, base) or incomparable(task, row, base, measure):
+            unfit = self._unfit(name, row) or self._unfit(name, base)
+            if unfit or _unlike(row, base) or incomparable(task, row, base, measure):
                 left_out.append(row.definition.row)
                 continue
             printed = [side.definition.published.get(test.published) for side in (row, base)]
@@ -241,6 +242,11 @@ class Evidence:
         found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
         words = f"{len(ours)} rows" + (f"; {note}" if note else "")
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found, words)
+
+
+def _unlike(row: Row, base: Row) -> str | None:
+    """What besides the two rows' own files differs between them, so that no claim is judged by their difference."""
+    return other_inputs(row, base) or other_overrides(row, base) or "; ".join(edited_between(row, base)) or None
 
 
 def _same_direction(task: Task, published: str, measure: Measure) -> bool:

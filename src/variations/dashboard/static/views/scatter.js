@@ -136,13 +136,14 @@ V.views = V.views || {};
       V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
       return;
     }
-    const front = V.pareto(points.filter((point) => !point.row.not_trained), measure);
+    const apart = points.filter((point) => point.row.not_compared);
+    const front = V.pareto(points.filter((point) => !point.row.not_trained && !apart.includes(point)), measure);
     const hollow = points.some((point) => point.row.not_trained);
     const title = `${measure.label} against ${chosen.cost.name}: ${V.count(points.length, "row")}`;
     const node = V.el("div", { class: "plot" });
     const list = V.el("div", { id: "unlabelled" });
     const told = front.length
-      ? `Pareto front (dashed line, large marks): ${front.map((point) => point.row.label).join(" → ")}. No other ${hollow ? "trained row" : "row"} has a better ${measure.label} at the same or lower cost; in the shaded area some row is at least as good.`
+      ? `Pareto front (dashed line, large marks): ${front.map((point) => point.row.label).join(" → ")}. No other ${hollow ? "trained row" : apart.length ? "compared row" : "row"} has a better ${measure.label} at the same or lower cost; in the shaded area some row is at least as good.`
       : "No row counts as trained, so there is no Pareto front.";
     V.replace(
       root,
@@ -156,7 +157,7 @@ V.views = V.views || {};
         V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       ),
       node,
-      V.el("p", { class: "hint", id: "front", text: [told, hollow ? "Hollow: not trained." : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
+      V.el("p", { class: "hint", id: "front", text: [told, hollow ? "Hollow: not trained." : "", apart.length ? `Not compared, and on no front: ${apart.map((point) => point.row.label).join(", ")}.` : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
       list,
     );
     const { fig, outside, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
