@@ -98,6 +98,10 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
             "runs=/no/such: there is no such folder. Give the root of the run store.",
         ),
         (("sweep=quickstart", "format=csv", "out=/proc/nowhere/t.csv"), "choose another file with out=FILE"),
+        (
+            ("sweep=quickstart", "model.dropout=0,0.1"),
+            "model.dropout=0,0.1: this command has no key model.dropout, so leave it out. Tables show all values",
+        ),
     ],
 )
 def test_the_command_explains_a_wrong_line(arguments: tuple[str, ...], message: str) -> None:

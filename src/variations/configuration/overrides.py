@@ -97,7 +97,12 @@ def _screen_one(
     if override.is_sweep_override() and not multirun and not override.is_hydra_override():
         key, _, value = line.partition("=")
         single = f'put a single value with a comma in two pairs of quotes, "{key}={quoted(value)}"'
-        each = "add --multirun to run each, or " if "trainer.max_steps" in keys else ""
+        trains = "trainer.max_steps" in keys
+        if not trains and name not in keys and name not in groups:
+            text = "so leave it out. Tables show all values with which rows have been run."
+            result.reject(f"{line}: this command has no key {key}, {text}")
+            return
+        each = "add --multirun to run each, or " if trains else ""
         result.reject(f"{line} lists several values: {each}{single}.", *touched(name, groups))
         return
     if fault := hydra_fault(name, line):
