@@ -348,15 +348,15 @@ def _other_inputs(definition: Definition, study: Any) -> list[str]:
         ]
     numbers = {trial.number for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"}
     by_number = {int(folder.row.removeprefix(TRIAL)): folder for folder in begun}
-    last = by_number[min(by_number.keys() & numbers, default=max(by_number))]
+    first = by_number[min(by_number.keys() & numbers, default=max(by_number))]
     try:
-        found = changed_inputs(load(last.path / "config.yaml"), last)
+        found = changed_inputs(load(first.path / "config.yaml"), first)
     except UserError as error:
         return [str(error)]
     names = [sentence.partition(" changed after ")[0] for sentence in found]
     return [
-        f"{name} changed after {last.row} of the study '{definition.name}' was started, so further trials could not be "
-        "compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
+        f"{name} changed after {first.row} of the study '{definition.name}' was started, so further trials could not "
+        "be compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
         for name in names
     ]
 
