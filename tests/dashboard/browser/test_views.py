@@ -166,6 +166,17 @@ def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: A
     assert tab.texts(names) == own
 
 
+def test_a_change_below_the_header_leaves_its_links_in_place(tab: Any, url: str) -> None:
+    """A click on a link that is replaced between press and release would be lost."""
+    tab.open(url, view="table")
+    tab.page.locator("#export").evaluate("link => link.dataset.mark = 'same'")
+    before = tab.page.evaluate("document.documentElement.dataset.shown")
+    tab.page.locator("#theme").focus()
+    tab.page.locator("table thead button").first.click()
+    tab.page.wait_for_function("before => document.documentElement.dataset.shown !== before", arg=before)
+    assert tab.page.locator("#export").get_attribute("data-mark") == "same"
+
+
 def test_curves_keep_what_was_chosen_in_the_address(tab: Any, url: str) -> None:
     tab.open(url, view="curves")
     assert tab.page.locator(".rows input:checked").count() == 4

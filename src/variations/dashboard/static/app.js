@@ -14,13 +14,21 @@ window.V = window.V || {};
   let drawn = 0;
   let answering = true;
   let noted = "";
+  const shown = new Map(); // id of a part of the page → what it shows, as text
   let held = false; // whether the pointer drags a part of the drawing
+
+  /** Draws a part of the page again only if what it shows has changed: a click on what is replaced meanwhile is lost. */
+  function redraw(id, facts, make) {
+    const now = JSON.stringify(facts);
+    if (shown.get(id) === now) return;
+    shown.set(id, now);
+    V.replace(node(id), ...make());
+  }
 
   function header(sweep) {
     const names = index.sweeps.map((item) => [item.name, item.name === "single" ? "single runs" : item.title && item.title !== item.name ? `${item.name} – ${item.title}` : item.name]);
     const exported = V.api.embedded();
-    V.replace(
-      node("header"),
+    redraw("header", [names, sweep && [sweep.name, sweep.states], exported, answering, noted, V.theme()], () => [
       V.el("h1", {}, V.el("span", { class: "brand", text: "Variations" })),
       names.length
         ? V.select("choose-sweep", "Sweep", names, sweep ? sweep.name : "", (name) => V.app.open(name))
@@ -35,7 +43,7 @@ window.V = window.V || {};
       exported ? null : exportLink(sweep),
       V.el("button", { id: "theme", type: "button", text: V.theme() === "dark" ? "Light" : "Dark", "aria-label": `Switch to the ${V.theme() === "dark" ? "light" : "dark"} theme`, on: { click: V.switchTheme } }),
       V.el("button", { id: "shortcuts", type: "button", text: "?", "aria-label": "Keyboard shortcuts", on: { click: V.help } }),
-    );
+    ]);
   }
 
   function exportLink(sweep) {
@@ -51,16 +59,14 @@ window.V = window.V || {};
   };
 
   function nav(view, sweep) {
-    V.replace(
-      node("nav"),
-      ORDER.map((key, at) => (key !== view && V.views[key].wanted && !V.views[key].wanted(sweep) ? null : V.el("a", {
-        id: `nav-${key}`,
-        href: V.state.after({ view: key }),
-        "aria-current": key === view ? "page" : null,
-        title: `${V.views[key].hint} (key ${at + 1})`,
-        text: V.views[key].title,
-      }))),
-    );
+    const wanted = ORDER.filter((key) => key === view || !V.views[key].wanted || V.views[key].wanted(sweep));
+    redraw("nav", [view, wanted.map((key) => [key, V.state.after({ view: key })])], () => wanted.map((key) => V.el("a", {
+      id: `nav-${key}`,
+      href: V.state.after({ view: key }),
+      "aria-current": key === view ? "page" : null,
+      title: `${V.views[key].hint} (key ${ORDER.indexOf(key) + 1})`,
+      text: V.views[key].title,
+    })));
     const tab = node("nav").querySelector("[aria-current]");
     if (tab) node("nav").scrollLeft = tab.offsetLeft - (node("nav").clientWidth - tab.offsetWidth) / 2; // on a phone the tabs scroll
   }
@@ -79,7 +85,7 @@ window.V = window.V || {};
       const name = V.state.get("sweep") || index.sweep || (index.sweeps[0] && index.sweeps[0].name);
       if (!name) {
         header(null);
-        V.replace(node("nav"));
+        redraw("nav", [], () => []);
         V.replace(node("main"), nothing());
         document.documentElement.dataset.shown = `nothing:${++drawn}`;
         return;
@@ -127,7 +133,7 @@ window.V = window.V || {};
   }
 
   function failed(error) {
-    if (!index) V.replace(node("header"), V.el("h1", { text: "Variations" }));
+    if (!index) redraw("header", null, () => [V.el("h1", { text: "Variations" })]);
     else if (!node("nav").firstChild) header(null);
     const first = index && index.sweeps[0];
     V.replace(
