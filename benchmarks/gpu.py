@@ -10,7 +10,6 @@ products) per second, divided by what one large bf16 product reaches on the same
 import argparse
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "speed"))
 
 import numpy as np
 import torch
-from common import configuration, deliver, header, load, sizes, write
+from common import configuration, deliver, header, load, sizes, timed, write
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
-from train_torch import positions
-from workloads import BOS, EOS, PAD
+from workloads import BOS, EOS, PAD, Workload
 
 from variations import models
 from variations.models.flops import Tokens, training_flops
@@ -140,9 +138,10 @@ def ours(name: str, size: str, args: argparse.Namespace) -> Contestant:
 def peer(name: str, size: str, args: argparse.Namespace) -> Contestant:
     """A plain loop around another package's network of the same size."""
     config = configuration("baseline", size, "auto")
-    build = _torch if name == PEERS[0] else _marian
-    net, logits = build(config, args.vocabulary, args.device)
-    net.train()
+    build, m = _torch if name == PEERS[0] else _marian, config.model
+    workload = Workload(size, m.N, m.d_model, m.d_ff, m.h, args.tokens, 0, args.rounds)
+    net, logits = build(workload, args.vocabulary, m.dropout)
+    net.to(args.device).train()
     if args.compile:
         net.compile()
 
@@ -158,50 +157,17 @@ def peer(name: str, size: str, args: argparse.Namespace) -> Contestant:
 Logits = Callable[[Tensor, Tensor], Tensor]
 
 
-class Translator(nn.Module):
-    """torch.nn.Transformer with a shared embedding and sinusoidal positions, as in torch's tutorial."""
+def _torch(workload: Workload, vocabulary: int, dropout: float) -> tuple[nn.Module, Logits]:
+    from train_torch import Translator
 
-    def __init__(self, config: TranslationConfig, vocabulary: int) -> None:
-        super().__init__()
-        m = config.model
-        self.net = nn.Transformer(m.d_model, m.h, m.N, m.N, m.d_ff, dropout=m.dropout, batch_first=True)
-        self.embed = nn.Embedding(vocabulary, m.d_model, padding_idx=PAD)
-        nn.init.normal_(self.embed.weight, std=m.d_model**-0.5)
-        self.drop = nn.Dropout(m.dropout)
-        self.register_buffer("table", positions(512, m.d_model))
-
-    def represent(self, ids: Tensor) -> Tensor:
-        """(B, T) ids to (B, T, d_model)."""
-        table: Tensor = self.get_buffer("table")
-        out: Tensor = self.drop(self.embed(ids) * self.embed.embedding_dim**0.5 + table[: ids.size(1)])
-        return out
-
-    def forward(self, source: Tensor, given: Tensor) -> Tensor:
-        """Logits, (B, T, V)."""
-        hidden = self.net(
-            self.represent(source),
-            self.represent(given),
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(given.size(1), device=given.device),
-            src_key_padding_mask=source.eq(PAD),
-            memory_key_padding_mask=source.eq(PAD),
-            tgt_is_causal=True,
-        )
-        out: Tensor = F.linear(hidden, self.embed.weight)
-        return out
-
-
-def _torch(config: TranslationConfig, vocabulary: int, device: str) -> tuple[nn.Module, Logits]:
-    net = Translator(config, vocabulary).to(device)
+    net = Translator(workload, vocabulary, dropout)
     return net, net
 
 
-def _marian(config: TranslationConfig, vocabulary: int, device: str) -> tuple[nn.Module, Logits]:
-    import workloads
+def _marian(workload: Workload, vocabulary: int, dropout: float) -> tuple[nn.Module, Logits]:
     from marian import model
 
-    m = config.model
-    workload = workloads.Workload("", m.N, m.d_model, m.d_ff, m.h, 0, 0, 0)
-    net = model(workload, vocabulary, m.dropout).to(device)
+    net = model(workload, vocabulary, dropout)
     return (
         net,
         lambda source, given: net(input_ids=source, attention_mask=source.ne(PAD), decoder_input_ids=given).logits,
@@ -221,34 +187,22 @@ def _step(loss: Callable[[Batch], Tensor], parameters: Iterable[nn.Parameter], d
     return step
 
 
-def wait(device: str) -> None:
-    """Until the device has done all its work."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def time_round(contestant: Contestant, batches: list[Batch], device: str) -> float:
     """Seconds of one pass over the batches."""
     torch.backends.cuda.enable_cudnn_sdp(contestant.name in PEERS)  # torch's default; ours do without it
-    wait(device)
-    start = time.perf_counter()
-    for batch in batches:
-        contestant.step(batch)
-    wait(device)
-    return time.perf_counter() - start
+
+    def steps() -> None:
+        for batch in batches:
+            contestant.step(batch)
+
+    return timed(steps, device) / 1e3
 
 
 def largest_product(device: str) -> float:
     """FLOP/s of a large bf16 product of random numbers: the median of ten."""
     n = 8192 if device == "cuda" else 1024
     a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
-    seconds = []
-    for _ in range(13):
-        wait(device)
-        start = time.perf_counter()
-        a @ b
-        wait(device)
-        seconds.append(time.perf_counter() - start)
+    seconds = [timed(lambda: torch.mm(a, b), device) / 1e3 for _ in range(13)]
     return 2 * n**3 / statistics.median(seconds[3:])
 
 

@@ -17,31 +17,47 @@ def positions(length: int, d_model: int) -> Tensor:
     return table
 
 
-def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
-    """The model with embeddings and output shared."""
-    net = nn.Transformer(w.d_model, w.h, w.N, w.N, w.d_ff, dropout=0.1, batch_first=True)
-    embed = nn.Embedding(VOCABULARY, w.d_model, padding_idx=PAD)
-    nn.init.normal_(embed.weight, std=w.d_model**-0.5)
-    table, drop = positions(512, w.d_model), nn.Dropout(0.1)
-    criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
+class Translator(nn.Module):
+    """torch.nn.Transformer with embeddings and output shared, and sinusoidal positions."""
 
-    def represent(ids: Tensor) -> Tensor:
-        return drop(embed(ids) * math.sqrt(w.d_model) + table[: ids.size(1)])
+    def __init__(self, w: Workload, vocabulary: int = VOCABULARY, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.net = nn.Transformer(w.d_model, w.h, w.N, w.N, w.d_ff, dropout=dropout, batch_first=True)
+        self.embed = nn.Embedding(vocabulary, w.d_model, padding_idx=PAD)
+        nn.init.normal_(self.embed.weight, std=w.d_model**-0.5)
+        self.drop = nn.Dropout(dropout)
+        self.table: Tensor
+        self.register_buffer("table", positions(512, w.d_model))
 
-    def loss(source: Tensor, target: Tensor) -> Tensor:
-        given = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
-        hidden = net(
-            represent(source),
-            represent(given),
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(target.size(1)),
+    def represent(self, ids: Tensor) -> Tensor:
+        """(B, T) ids to (B, T, d_model)."""
+        out: Tensor = self.drop(self.embed(ids) * math.sqrt(self.embed.embedding_dim) + self.table[: ids.size(1)])
+        return out
+
+    def forward(self, source: Tensor, given: Tensor) -> Tensor:
+        """Logits, (B, T, V)."""
+        hidden = self.net(
+            self.represent(source),
+            self.represent(given),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(given.size(1), device=given.device),
             src_key_padding_mask=source.eq(PAD),
             memory_key_padding_mask=source.eq(PAD),
             tgt_is_causal=True,
         )
-        logits = hidden @ embed.weight.t()
-        return criterion(logits.flatten(0, 1), target.flatten())
+        out: Tensor = hidden @ self.embed.weight.t()
+        return out
 
-    return loss, [*net.parameters(), *embed.parameters()]
+
+def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
+    """The model and the label-smoothed loss of its logits."""
+    net = Translator(w)
+    criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        given = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
+        return criterion(net(source, given).flatten(0, 1), target.flatten())
+
+    return loss, list(net.parameters())
 
 
 if __name__ == "__main__":

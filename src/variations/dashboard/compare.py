@@ -13,11 +13,11 @@ from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
-from variations.store.inputs import recorded
+from variations.store.inputs import other_texts, recorded
 from variations.store.row_files import label_of
 from variations.store.rows import natural
 from variations.system.errors import UserError
-from variations.tables.alike import listed, other_scale, other_texts, unversioned
+from variations.tables.alike import listed, other_scale, unversioned
 from variations.tables.departures import of_run
 from variations.tables.resampling import Items, UndefinedError
 from variations.tables.significance import paired_bootstrap

@@ -319,13 +319,9 @@ def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Def
 
 
 def other_inputs(folder: RunFolder, former: RunFolder) -> list[str]:
-    """Names of the texts and own modules that differ between the runs of two trials.
-
-    Texts do not count if the trials differ in what they make of them, as in the size of the vocabulary.
-    """
-    names = inputs.changed(former, inputs.remembered(folder))
-    data = [run.config().get("data") for run in (folder, former)]
-    return [name for name in names if name.endswith(".py") or data[0] == data[1]]
+    """Names of the texts and own modules that differ between the runs of two trials."""
+    here, there = inputs.remembered(folder), inputs.remembered(former)
+    return inputs.other_texts(here, there, folder.config(), former.config()) + inputs.other_modules(here, there)
 
 
 def _other_inputs(definition: Definition, study: Any) -> list[str]:

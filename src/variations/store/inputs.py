@@ -7,9 +7,11 @@ fingerprints, whatever the inputs are.
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from variations.store.atomic import read_json, read_object, replaced, write_json
 from variations.store.checksums import file_sha256
+from variations.store.identity import flatten, is_incidental
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError, read_fault
 
@@ -55,6 +57,27 @@ def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
     """Return the names of inputs that have changed since the run; names known on one side only do not count."""
     before = remembered(folder)
     return sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+
+
+def other_texts(
+    here: Mapping[str, str], there: Mapping[str, str], config: Mapping[str, Any], other: Mapping[str, Any]
+) -> list[str]:
+    """Names of the texts, vocabularies and ids that differ between two runs with one configuration of data.
+
+    Those of runs whose configurations of data differ are not the same things. Names that only one run has do not count.
+    """
+    names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
+    return sorted(names) if names and _data(config) == _data(other) else []
+
+
+def other_modules(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Names of the modules of own classes of which two runs used different versions."""
+    return sorted(name for name in here.keys() & there.keys() if here[name] != there[name] and name.endswith(".py"))
+
+
+def _data(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat = flatten({"data": config.get("data") or {}})
+    return {key: value for key, value in flat.items() if not is_incidental(key, config)}
 
 
 def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from variations.configuration.overrides import typed_keys
 from variations.store.atomic import as_typed
-from variations.store.identity import changed_keys, covered, flatten, is_incidental
+from variations.store.identity import changed_keys, covered, flatten
+from variations.store.inputs import other_modules, other_texts
 from variations.store.row_files import keys_of_option
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
@@ -23,16 +24,6 @@ def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
     return other_texts(ours.inputs, theirs.inputs, ours.config, theirs.config)
 
 
-def other_texts(
-    here: Mapping[str, str], there: Mapping[str, str], config: Mapping[str, Any], other: Mapping[str, Any]
-) -> list[str]:
-    """`differing` of the inputs and configurations of two runs."""
-    names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
-    if names and _data(config) != _data(other):
-        return []  # the table says what differs
-    return sorted(names)
-
-
 def unversioned(text: str) -> str:
     """How a score was computed, without the version of the program."""
     return re.sub(r"\bversion:[^|;]*|\bv:[^|;]*", "", text)
@@ -40,8 +31,7 @@ def unversioned(text: str) -> str:
 
 def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:
     """Names of the modules of own classes of which two runs used different versions."""
-    here, there = ours.inputs, theirs.inputs
-    return sorted(name for name in here.keys() & there.keys() if here[name] != there[name] and name.endswith(".py"))
+    return other_modules(ours.inputs, theirs.inputs)
 
 
 def edited_between(row: Row, base: Row) -> list[str]:
@@ -71,11 +61,6 @@ def listed(names: list[str]) -> str:
     """`train.de, train.en`, and of many the first ones and the number of the others."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
-
-
-def _data(config: Mapping[str, Any]) -> dict[str, Any]:
-    flat = flatten({"data": config.get("data") or {}})
-    return {key: value for key, value in flat.items() if not is_incidental(key, config)}
 
 
 def other_overrides(row: Row, base: Row) -> str | None:

@@ -137,7 +137,7 @@ V.views = V.views || {};
       return;
     }
     const apart = points.filter((point) => point.row.not_compared);
-    const front = V.pareto(points.filter((point) => !point.row.not_trained && !apart.includes(point)), measure);
+    const front = V.pareto(points.filter((point) => !point.row.not_trained && !point.row.not_compared), measure);
     const hollow = points.some((point) => point.row.not_trained);
     const title = `${measure.label} against ${chosen.cost.name}: ${V.count(points.length, "row")}`;
     const node = V.el("div", { class: "plot" });
