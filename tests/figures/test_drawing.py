@@ -47,7 +47,7 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
     curves = texts(files[0])
     for word in ("dev BLEU", "steps", "source and target tokens", "training time", "training FLOPs", "2 seeds"):
         assert word in curves
-    assert "training loss, nats per sub-word (dropout on)" in texts(files[1])
+    assert "training loss, nats per sub-word (in training mode)" in texts(files[1])
     weights = texts(files[2])
     assert "encoder layer 2, self-attention: κ" in weights and "decoder layer 2, cross-attention: α" in weights
     assert "moving average over 5 measurements, 500 steps" in weights and "w, seed 1" in weights

@@ -130,12 +130,12 @@ def test_a_busy_machine_is_told_of_once(
     timed({1: 0.1, 2: 0.12})
     fastest(config, 4)
     told = capsys.readouterr().err
-    assert told.count("this machine was busy in the last minute (load 4.9 on ") == 1
+    assert told.count("was busy in the last minute (load 4.9). Times") == 1
     load[0] = 0.0
     fastest(config, 4)  # which repeats what was measured then
     again = capsys.readouterr().err
     assert "in the last minute" not in again
-    assert again.count("this machine was busy (load 4.9 on ") == 1
+    assert again.count("was busy when some of these times were measured (load 4.9). Times") == 1
 
 
 def test_what_cannot_be_measured_runs_one_at_a_time(

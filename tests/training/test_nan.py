@@ -13,7 +13,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import RunFailedError
 from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training import checkpoints
-from variations.training.finite import Guard, Seen
+from variations.training.finite import Guard, Seen, refuse_bad_weights
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.ranks import Ranks
@@ -156,3 +156,20 @@ def test_put_off_looks_find_the_first_of_several() -> None:
     with pytest.raises(RunFailedError, match=r"at step 2 \(epoch 0, batch 1, with the training items 0, 1, 2, 3, 4, …"):
         guard.settle()
     guard.settle()  # checked losses are not checked again
+
+
+@pytest.mark.slow
+def test_an_update_after_which_the_dev_loss_is_not_finite_fails_the_run(small: Any, made: Any) -> None:
+    config = small("trainer.max_steps=1", "recipe.lr=1e30", "recipe.warmup=1")  # loss and gradient are still finite
+    folder = made(config, "run")
+    with pytest.raises(RunFailedError, match=r"^The dev loss is not finite after step 1: training has diverged\."):
+        fit(config, folder, Interrupt())
+    assert checkpoints.full(folder.checkpoints) == []
+    assert folder.measurements.read() == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
+def test_weights_that_are_not_finite_are_not_tested(bad: float) -> None:
+    refuse_bad_weights([torch.ones(2), torch.zeros(0)])
+    with pytest.raises(RunFailedError, match="The trained weights are not finite: training has diverged"):
+        refuse_bad_weights([torch.ones(2), torch.tensor([1.0, bad])])

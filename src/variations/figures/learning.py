@@ -68,7 +68,7 @@ def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
             panel.plot(*tested, marker="D", ms=6, mfc="white", color=colour(number), lw=0)
     if not drawn:
         return None
-    labels = {"xlabel": f"{rows[0].label_of(train)} (dropout on)", "ylabel": rows[0].label_of(dev)}
+    labels = {"xlabel": f"{rows[0].label_of(train)} (in training mode)", "ylabel": rows[0].label_of(dev)}
     panel.set(**labels, xscale="log", yscale="log")
     _plain_ticks([panel.xaxis, panel.yaxis])
     _diagonal(panel)

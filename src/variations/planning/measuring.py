@@ -139,10 +139,8 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     known = {key: None if fresh else _read(_place(shape, key)) for key, (_, shape) in distinct.items()}
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
-    loads = (answer.values.get("load") for answer in found.values() if answer.values)
-    _warn_of_load(max(filter(None, loads), default=0.0), "", "some of these times, measured then,")
-    if todo:
-        _warn_of_load(_load(), "in the last minute ", "times measured now")
+    earlier = max((answer.values.get("load") or 0.0 for answer in found.values() if answer.values), default=0.0)
+    _warn_of_load(earlier, _load() if todo else 0.0)
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
     with Progress(console=console, transient=True, disable=hidden) as progress:
@@ -170,12 +168,14 @@ def _load() -> float:
 
 
 @cache
-def _warn_of_load(load: float, when: str, times: str) -> None:
-    """Say once that `times` were measured on a busy machine, if they were."""
-    if load >= BUSY:
+def _warn_of_load(earlier: float, now: float) -> None:
+    """Say once that times were measured on a busy machine, earlier or now."""
+    found = [f"when some of these times were measured (load {earlier:.1f})"] if earlier >= BUSY else []
+    found += [f"in the last minute (load {now:.1f})"] if now >= BUSY else []
+    if found:
         print(
-            f"warning: this machine was busy {when}(load {load:.1f} on {cores()} cores), so {times} may be wrong by a "
-            "factor of two and more: fresh=true repeats them when it is quiet.",
+            f"warning: this machine, which has {cores()} cores, was busy {' and '.join(found)}. Times measured on a busy "
+            "machine may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
             file=sys.stderr,
         )
 

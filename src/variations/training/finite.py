@@ -1,7 +1,12 @@
-"""Losses and gradients that are not finite: the run fails with their location, or skips and counts the update."""
+"""Losses and gradients that are not finite: the run fails with their location, or skips and counts the update.
+
+An update with a finite gradient can be too large as well. Then the dev loss after it is not finite, and the run fails.
+"""
 
 import logging
+import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -88,9 +93,29 @@ class Guard:
         return f"The {what} is not finite at step {seen.step} ({'; '.join(at_fault) or seen.where})."
 
 
+def refuse_diverged(dev_loss: float, step: int) -> None:
+    """Refuse to go on with weights whose dev loss is not finite.
+
+    Raises:
+        RunFailedError: It is infinite or NaN.
+    """
+    if not math.isfinite(dev_loss):
+        raise RunFailedError(f"The dev loss is not finite after step {step}: training has diverged. {_REMEDIES}.")
+
+
+def refuse_bad_weights(weights: Iterable[Tensor]) -> None:
+    """Refuse to test weights that are not finite: training may end without a validation after its last update.
+
+    Raises:
+        RunFailedError: A number is infinite or NaN.
+    """
+    if not all(bool(tensor.isfinite().all()) for tensor in weights):
+        raise RunFailedError(f"The trained weights are not finite: training has diverged. {_REMEDIES}.")
+
+
+_REMEDIES = "Lower recipe.lr, lengthen recipe.warmup, or set recipe.clip"
+
+
 def _advice(told: str, allowed: int) -> str:
     already = f" {allowed} such updates have been skipped already (trainer.max_nan_steps)." if allowed else ""
-    return (
-        f"{told}{already} Lower recipe.lr, lengthen recipe.warmup, set recipe.clip, or let trainer.max_nan_steps "
-        "such updates be skipped."
-    )
+    return f"{told}{already} {_REMEDIES}, or let trainer.max_nan_steps such updates be skipped."

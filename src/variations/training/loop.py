@@ -13,6 +13,7 @@ from variations.store.identity import identifying
 from variations.store.ledger import RunFolder
 from variations.system.errors import RunFailedError
 from variations.training import checkpoints
+from variations.training.finite import refuse_diverged
 from variations.training.interrupt import Interrupt
 from variations.training.tracking import Trackers
 from variations.training.weights import averaged_steps
@@ -181,6 +182,7 @@ class Loop(pl.Callback):
             task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics[task.task.monitor]
+            refuse_diverged(watched, step)
             if self.best is None or watched < self.best:
                 self.best = watched
                 self._save_weights(trainer, task, checkpoints.BEST, step)

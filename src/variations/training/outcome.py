@@ -15,6 +15,7 @@ from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.store.row_files import fingerprint_of
 from variations.training.budget import paper_cost
+from variations.training.finite import refuse_bad_weights
 from variations.training.fit import Trained
 from variations.training.tracking.final import Final
 from variations.training.weights import final_weights
@@ -25,6 +26,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
     step, task = trained.step, named(config.task)
     experiment, source = step.experiment, trained_in(folder, config.variation.source)
     weights, steps = final_weights(config, folder)
+    refuse_bad_weights(weights.values())
     step.model.load_state_dict(weights)
     step.to(trained.place.device).eval()
     result: dict[str, Any] = {"schema": 1} | experiment.test(folder, trained.place)
