@@ -1,0 +1,203 @@
+"""Overrides of the command line: what is a fault, and what is said of it."""
+
+import pytest
+from command_lines import faults_of
+
+from variations.configuration.places import CONF
+
+pytestmark = pytest.mark.usefixtures("restored_signals")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("size=huge", "size=huge: there is no such option. Valid choices for size: base, base_scaled, big,"),
+        ("model=transfomer", "Did you mean 'transformer'? Valid choices for model: "),
+        ("model=memn3n", "Did you mean 'memnn' or 'memn2n'? "),
+        ("variation=uniform", "Did you mean 'quickstart/uniform' or 'weighted_table3/uniform'?"),
+        ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
+        ("beam_size=5", "Did you mean decode.beam=5?"),
+        ("max_epochs=5", "Did you mean trainer.max_steps=5?"),
+        ("gpus=2", "Did you mean trainer.devices=2?"),
+        ("quick=recipe", "there is no key or group 'quick'"),
+        ("trainer.max_step=5", "Did you mean trainer.max_steps=5?"),
+        ("recipe.zzz=1", "there is no key 'recipe.zzz'. Keys of recipe: name,"),
+        ("+model.foo=3", "there is no key 'model.foo'"),
+        ("model.N=2.5", "model.N=2.5: must be a whole number, at least 1."),
+        ("model.N=1e2", "model.N=100.0: write a whole number without point and exponent: model.N=100."),
+        ("recipe.batch_tokens=1e9", "recipe.batch_tokens=1000000000: must be at most 16777216."),
+        ("trainer.max_steps=1e30", "trainer.max_steps=1000000000000000019884624838656: must be at most 1000000000."),
+        ("sweep.lease_seconds=1e-9", "sweep.lease_seconds=1e-09: must be at least 1 and at most 86400."),
+        ("model.N=true", "model.N=True: must be a whole number"),
+        ("model.h=null", "model.h=null: a value is needed"),
+        ("deterministic=2", "deterministic=2: must be true or false."),
+        ("rows=a", "rows=a: a list needs brackets: type rows=[a]."),
+        ("rows=a,b", "rows=a,b: a list needs brackets: type rows=[a,b]."),
+        ("seeds=1,2", "seeds=1,2: a list needs brackets: type seeds=[1,2]."),
+        ("row=a", "Did you mean rows=[a]? For one run of a row, type variation=TABLE/ROW."),
+        ("variation=quickstart/unform", "Did you mean 'quickstart/uniform'? Rows of this table: quickstart/"),
+        ("variation=nothing", "there is no such option. Type variation=TABLE/ROW; tables: attention_table2, "),
+        ("variation=quickstart", "quickstart is a table: choose one of its rows, quickstart/learned_positions, "),
+        ("hydra.launcher=slurm", "a group is chosen with a slash: type hydra/launcher=slurm."),
+        ("seeds=[1", "'seeds=[1' cannot be read: its brackets do not match."),
+        ("sweep.at_once=0", "sweep.at_once=0: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=1.5", "sweep.at_once=1.5: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=[2]", "sweep.at_once=[2]: must be a whole number, at least 1, or auto."),
+        ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
+        ("model.kind=[a]", "model.kind=[a]: must be one of transformer, weighted."),
+        ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
+        ("model=null", "model=null: the group cannot be left out. Valid choices for model: additive,"),
+        ("~size", "~size: the group size cannot be left out. Valid choices for size: base,"),
+        ("+variation=quickstart/uniform", "variation is a group; write it without +."),
+        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists already; write it without +."),
+        ("experiment=base", "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table."),
+        ("+experiment=base", "type variation=TABLE/ROW for a row of a table"),
+        ("callback=early_stopping", "callbacks=early_stopping"),
+        ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same command is run again."),
+        (
+            "hydra.run.dir=here",
+            "Hydra makes no folders here; runs=FOLDER, name=NAME and sweep.name=NAME set a run's folder",
+        ),
+        ("hydra.sweep.dir=here", "Hydra makes no folders here"),
+        ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
+        ("hydra/sweeper=basic", "leave it out, grids work without it"),
+        ("seed=4294967296", "seed=4294967296: must be at least 0 and at most 4294967295."),
+        ("name='a\nb'", "use no slash, no line break"),
+        (f"name={'x' * 300}", "name=xxxxxxxxxxxxxxxxxxxx… is too long to name a folder: use at most 200 bytes."),
+        ("~model.h", "~model.h: the key model.h cannot be removed"),
+        ("weighted", "'weighted' is not KEY=VALUE"),
+        ("seed=[1", "'seed=[1' cannot be read"),
+        ("model=transformer,weighted", "lists several values: add --multirun"),
+        ("hydra/launcher=slrm", "hydra/launcher=slrm: there is no such option."),
+        ("branch=uniform", "branch=uniform has no effect with model=transformer: add model=weighted"),
+        ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
+        ("sweep=quickstart", "sweep=quickstart has many runs: add --multirun"),
+        ("rows=[a]", "add sweep=NAME"),
+    ],
+)
+def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
+    (fault,) = faults_of(line)
+    assert message in fault
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["trainer.limit_test=3"], "trainer.limit_test=3 has no effect: this task always uses its whole test"),
+        (["recipe.warmup=5"], "recipe.warmup=5 has no effect: in this task the rate is halved"),
+        (["recipe.beta1=0.5"], "recipe.beta1=0.5 has no effect: it is a key of recipe.optimizer=adam"),
+        (["data.questions=10k"], "data.questions=10k has no effect: it is a key of data.kind=babi"),
+        (["recipe.lr=0.1", "recipe.linear_epochs=2"], "recipe.lr=0.1 has no effect: with recipe.linear_epochs"),
+    ],
+)
+def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], message: str) -> None:
+    (fault,) = faults_of("task=question_answering", *lines)
+    assert fault.startswith(message)
+    assert faults_of("task=question_answering", "recipe.optimizer=adam", "recipe.beta1=0.5", "recipe.lr=0.1") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sweep", "row", "unused", "message"),
+    [
+        ("toy_weighted_table2", "C_transformer", "branch.impl=naive", "has no effect with model=transformer"),
+        ("babi_memn2n_1k", "bow", "model.episode=gru", "has no effect with model=memn2n: it is a key of dmn."),
+        ("babi_memn2n_1k", "bow", "recipe.beta1=0.5", "has no effect: it is a key of recipe.optimizer=adam"),
+    ],
+)
+def test_a_key_that_no_row_of_a_sweep_uses_is_a_fault(sweep: str, row: str, unused: str, message: str) -> None:
+    task = ["task=question_answering"] if sweep.startswith("babi") else []
+    (fault,) = faults_of(*task, f"sweep={sweep}", f"rows=[{row}]", unused, multirun=True)
+    assert f"{unused} {message}" in fault
+
+
+@pytest.mark.slow
+def test_a_key_that_one_row_of_a_sweep_uses_is_none() -> None:
+    assert faults_of("sweep=toy_weighted_table2", "branch.impl=naive", multirun=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["model=weighted", "branch=uniform"],
+        ["model=weighted", "branch.gate.kind=topk", "branch.gate.k=4"],
+        ["seed=2", "name='a,b'", "data.root=null", "logger.tags=[x,y]", "recipe.lr=1"],
+        ["variation=quickstart/weighted", "branch.impl=naive"],
+        ["+variation.published.bleu=3", "~debug"],
+        ["debug=null", "sweep=null", "variation=null"],
+        ["logger=null"],
+        ["~logger"],
+        ["seed=4294967295", "seed=4294967295"],
+        ["sweep=quickstart", "variation=quickstart/uniform"],
+        ["model.d_model=${model.d_ff}"],
+        ["hydra.verbose=true"],
+        ["sweep.at_once=auto"],
+        ["sweep.at_once=null"],
+        ["name=nan"],  # a text that looks like a number
+    ],
+)
+def test_good_overrides_have_no_fault(lines: list[str]) -> None:
+    assert faults_of(*lines) == []
+
+
+@pytest.mark.slow
+def test_a_key_given_twice_is_a_fault() -> None:
+    assert faults_of("model.h=2", "model.h=4") == ["model.h=4 and model.h=2: model.h is given twice; leave one out."]
+    assert len(faults_of("model=weighted", "model=transformer")) == 1
+
+
+@pytest.mark.slow
+def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
+    (fault,) = faults_of("variation=glob(*)", multirun=True)
+    assert fault.startswith("variation=glob(*) matches no option of variation, such as variation=glob(")
+    assert fault.endswith("/*).")
+
+
+@pytest.mark.slow
+def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
+    assert faults_of("model=weightd", "branch=uniform") == [
+        "model=weightd: there is no such option. Did you mean 'weighted'? "
+        f"Valid choices for model: {', '.join(sorted(path.stem for path in (CONF / 'model').glob('*.yaml')))}."
+    ]
+    assert len(faults_of("sweep=quickstrt", "rows=[uniform]")) == 1
+
+
+@pytest.mark.slow
+def test_grids_are_checked_in_every_combination() -> None:
+    found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.gate.k=9", multirun=True)
+    assert len(found) == 2
+    assert "modle" in found[0]
+    assert "rows model=transformer,model.h=3,branch.gate.k=9, model=weighted,model.h=3,branch.gate.k=9: " in found[1]
+    assert "model.h=3 does not divide model.d_model=128" in found[1]
+
+
+@pytest.mark.slow
+def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
+    found = faults_of(
+        *("sweep=quickstart", "hydra/launcher=slurm", "modle=x", "hydra.launcher.time=5", "hydra.launcher.zzz=1"),
+        *("hydra.launcher.cpus=lots", "hydra.launcher.mem_gb=0", "+hydra.launcher.additional.constraint=a100"),
+        multirun=True,
+    )
+    assert found[0].startswith("modle=x: ")
+    assert found[1].startswith(
+        "hydra.launcher.time=5: hydra/launcher=slurm has no key 'time'. Did you mean hydra.launcher.time_min? "
+        "Time limit of a job in minutes"
+    )
+    assert found[2].startswith("hydra.launcher.zzz=1: hydra/launcher=slurm has no key 'zzz'. Its keys are partition, ")
+    assert found[3:] == [
+        "hydra.launcher.cpus=lots: must be a whole number. CPU cores for each device, or on a CPU for each process.",
+        "hydra.launcher.mem_gb=0: must be greater than 0.",
+    ]
+    (fault,) = faults_of("sweep=quickstart", "hydra.launcher.per_gpu=0", multirun=True)
+    assert fault.startswith("hydra.launcher.per_gpu=0: must be a whole number, at least 1, or auto.")
+    (fault,) = faults_of("sweep=quickstart", "hydra.launcher.partition=x", multirun=True)
+    assert "hydra/launcher=local has no key 'partition'. It is a key of hydra/launcher=slurm." in fault
+
+
+def test_several_sweeps_are_one_fault() -> None:
+    line = "sweep=quickstart,my_ablation"
+    assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]
