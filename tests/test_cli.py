@@ -11,6 +11,7 @@ import pytest
 from command_lines import run
 
 from variations.commands.console import main
+from variations.configuration.compose import compose_run
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
 
