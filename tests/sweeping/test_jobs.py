@@ -12,6 +12,7 @@ from variations.configuration.tasks import named
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
+from variations.store.row_files import fingerprint
 from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome, equal_networks, other_inputs
 from variations.system.errors import ConfigError
@@ -44,7 +45,8 @@ def test_a_jobs_overrides_compose_the_same_run_again() -> None:
     for job in expand(["sweep=quickstart", "trainer.max_steps=50", "trainer.threads=1", "runs=elsewhere"]):
         assert job.config.trainer.max_steps == 50
         assert job.config.sweep.typed == ["trainer.max_steps=50"]
-        job.config.sweep.typed = []  # it is stored with the run, not composed
+        assert job.config.variation.sha256 == fingerprint(job.row, "quickstart", to_dict(job.config))
+        job.config.sweep.typed, job.config.variation.sha256 = [], None  # stored with the run, not composed
         assert compose_run(job.overrides) == job.config
 
 
@@ -163,6 +165,7 @@ def test_a_table_can_be_crossed_with_values_of_other_keys() -> None:
     assert last.config.model.dropout == 0.2
     assert last.config.variation.base == "weighted,model.dropout=0.2"
     assert last.config.variation.label.endswith(", model.dropout=0.2")
+    last.config.variation.sha256 = None  # stored with the run, not composed
     assert compose_run(last.overrides) == last.config
     assert run_folder(last.config) == last.folder
 

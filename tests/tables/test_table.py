@@ -187,7 +187,8 @@ def test_figures_on_other_data_are_not_subtracted_and_the_table_says_why(full: T
 def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:
-    make_run("papers", "base", 1, 26.0, config=configuration(**WMT, recipe__scale__width=0.25))
+    scaled = configuration(**WMT, recipe__scale__width=0.25, sweep__typed=["trainer.max_steps=9"])
+    make_run("papers", "base", 1, 26.0, config=scaled)
     table = read(seeds=[1])
     figure = table.lines[0].published["dev_bleu"]
     assert figure.measure == "dev.bleu"
@@ -195,6 +196,7 @@ def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
     assert figure.notes == (
         "published as tokenised, compound-split multi-bleu, case-sensitive, measured as dev BLEU",
         "measured at widths × 0.25 of the paper's",
+        "trainer.max_steps=9 was typed",
     )
     grid = lay_out(table)
     column = [item.title for item in grid.columns].index("measured − published")

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from variations.store.contents import refuse_damaged, score
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
+from variations.store.row_files import fingerprint_of
 from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.system.exceptions import raised, short_traceback
@@ -57,6 +59,8 @@ def execute(config: RunConfig) -> Path:
 def _execute(config: RunConfig) -> Path:
     if found := surroundings.faults(config):
         raise ConfigError(found)
+    if config.variation.row:
+        config = replace(config, variation=replace(config.variation, sha256=fingerprint_of(to_dict(config))))
     home = naming.run_folder(config)
     folder = RunFolder(ledger.workplace(home, config))
     new = not folder.path.exists()

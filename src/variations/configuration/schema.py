@@ -227,6 +227,8 @@ class VariationConfig:
     """A remark, printed as a footnote."""
     source: str | None = None
     """Folder of the run whose weights are tested, relative to the run's own folder; set by the sweep."""
+    sha256: str | None = None
+    """Of what the row's file sets; written when the run is composed."""
     reuse: str | None = None
     """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
 

@@ -174,8 +174,8 @@ def _warn_of_load(earlier: float, now: float) -> None:
     found += [f"in the last minute (load {now:.1f})"] if now >= BUSY else []
     if found:
         print(
-            f"warning: this machine, which has {cores()} cores, was busy {' and '.join(found)}. Times measured on a busy "
-            "machine may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
+            f"warning: this machine, which has {cores()} cores, was busy {' and '.join(found)}. Times measured on a "
+            "busy machine may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
             file=sys.stderr,
         )
 

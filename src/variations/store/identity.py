@@ -32,6 +32,7 @@ INCIDENTAL = (
     "variation.published",
     "variation.versions",
     "variation.provenance",
+    "variation.sha256",
     "variation.note",
     "variation.source",
     "variation.task",

@@ -80,10 +80,7 @@ def fingerprint(row: str, table: str, config: Mapping[str, Any]) -> str | None:
 
 
 def fingerprint_of(config: Mapping[str, Any]) -> str | None:
-    """The `fingerprint` of the file of a run's row; None without one.
-
-    Also None if it is in the folder of `--config-dir`, which the processes of a sweep's rows do not know.
-    """
+    """The `fingerprint` of the file of a run's row; None without one."""
     variation = config.get("variation") or {}
     table, row = variation.get("table"), variation.get("row")
     try:

@@ -16,7 +16,6 @@ from variations.store.identity import changed_keys
 from variations.store.inputs import remembered
 from variations.store.ledger import RunFolder, latest
 from variations.store.own_code import changed_inputs
-from variations.store.row_files import fingerprint_of
 from variations.store.status import Status
 from variations.system.errors import UserError
 from variations.tasks.base import TestedRun
@@ -104,7 +103,9 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
             else:
                 shutil.copyfile(path, temporary)
     copied = result.get("copied") or name_of(source)
-    folder.write_result({**result, "copied": copied, "row_file": fingerprint_of(folder.config())})
+    folder.write_result(
+        {**result, "copied": copied, "row_file": (folder.config().get("variation") or {}).get("sha256")}
+    )
     facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")} | {"copied": copied}
     folder.set_status("finished", **facts)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.configuration.compose import compose_run
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.overrides import typed_keys, values_of
 from variations.configuration.schema import RunConfig
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, safe_name
+from variations.store.row_files import fingerprint_of
 from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError
 
@@ -38,7 +39,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
-            config = composed.get(overrides) or composed.setdefault(overrides, compose_run(overrides))
+            config = composed.get(overrides) or composed.setdefault(overrides, _compose(overrides))
         except ConfigError as error:
             problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
             continue
@@ -51,6 +52,12 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     if problems:
         raise ConfigError(problems)
     return jobs
+
+
+def _compose(overrides: Sequence[str]) -> RunConfig:
+    config: RunConfig = compose_run(overrides)
+    config.variation.sha256 = fingerprint_of(to_dict(config))
+    return config
 
 
 def combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:

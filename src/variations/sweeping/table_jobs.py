@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import Override
 
-from variations.configuration.compose import compose_run, loader
+from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.doors import file_of, shown, shown_option
 from variations.configuration.overrides import quoted, screen, typed_keys
 from variations.configuration.schema import RunConfig, VariationConfig
@@ -16,7 +16,7 @@ from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import covered, is_incidental
 from variations.store.naming import run_folder
-from variations.store.row_files import keys_of_option
+from variations.store.row_files import fingerprint_of, keys_of_option
 from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
@@ -115,6 +115,7 @@ def _composed(
             problems += misnamed(row, reference, config.variation, head.sweep.rows)
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
+        config.variation.sha256 = fingerprint_of(to_dict(config))
         config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
         stored = f"{reference} with {' '.join(point)}" if point else reference
         homes.setdefault(run_folder(config).parent, []).append(stored)

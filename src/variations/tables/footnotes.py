@@ -79,7 +79,8 @@ def _settings(table: Table) -> list[str]:
     for line in table.lines:
         config = line.row.config
         if config:
-            text = f"Measured on {task_of(config).conditions(config, scaled=scaled)}{_part(config)}."
+            result = next((run.result for run in line.row.finished), {})
+            text = f"Measured on {task_of(config).conditions(config, result, scaled=scaled)}{_part(config)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)

@@ -138,7 +138,7 @@ def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measu
     for row in rows:
         for key in row.definition.published:
             kind = task.published(key)
-            if row.config and task.incomparable(kind, row.config) is None:
+            if row.config and unpublished(task, kind, row) is None:
                 keys += [name for name in kind.measures if row.values(task.measure(name))][:1]
     found = [task.measure(key) for key in dict.fromkeys(keys)]
     return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
@@ -203,6 +203,12 @@ def _line(
     )
 
 
+def unpublished(task: Task, kind: Published, row: Row) -> str | None:
+    """Why a published figure and those of the row's runs cannot be compared; None if they can."""
+    pairs = [(run.config, run.result) for run in row.finished] or [(row.config, {})]
+    return next((why for config, result in pairs if (why := task.incomparable(kind, config, result))), None)
+
+
 def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
     """Why a row cannot be compared with its base row: other data, texts or references, or another convention."""
     ours, theirs = task.data_name(row.config), task.data_name(base.config)
@@ -250,6 +256,8 @@ def caveats(row: Row) -> list[str]:
     debug = (row.config.get("debug") or {}).get("name")  # a trial run, and said to be one
     if row.tested and not debug and (unknown := task_of(row.config).unjudged(row.tested)):
         notes.append(unknown)
+    misnamed = (task_of(run.config).misnamed(run.result) for run in row.finished)
+    notes += dict.fromkeys(text for text in misnamed if text)
     return [*notes, *unlike(row), *_edited(row)]
 
 
@@ -281,9 +289,10 @@ def _edited(row: Row) -> list[str]:
     words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
     if found:
         return [f"finished with another configuration than its file has now: {words}"]
+    now = fingerprint(own, str(table), row.config)
     known = {run.result.get("row_file") for run in row.finished} - {None}
     # A file that was copied from another table may still name that one, whose file the run has looked up.
-    if known and row.definition.table in (None, table) and known != {fingerprint(own, str(table), row.config)}:
+    if known and now and row.definition.table in (None, table) and known != {now}:
         return ["finished before its file was edited, in which something is set or chosen otherwise now"]
     return []
 
@@ -295,11 +304,14 @@ def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None)
     kind = task.published(key)
     if not row.config:
         return Figure(value, recalled, notes=(f"published on {kind.text}",) if kind.text else ())
-    if reason := task.incomparable(kind, row.config):
+    if reason := unpublished(task, kind, row):
         return Figure(value, recalled, notes=(reason,))
     for name in kind.measures:
         if (found := summary(list(row.values(task.measure(name)).values()))) and not untrained:
-            return Figure(value, recalled, name, found.mean - value, tuple(task.caveats(kind, name, row.config)))
+            told = [text for run in row.finished for text in task.caveats(kind, name, run.config, run.result)]
+            typed = ((run.config.get("sweep") or {}).get("typed") for run in row.finished)
+            told += [f"{' '.join(lines)} was typed" for lines in typed if lines]
+            return Figure(value, recalled, name, found.mean - value, tuple(dict.fromkeys(told)))
     return Figure(value, recalled)
 
 

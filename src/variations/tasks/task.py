@@ -251,8 +251,11 @@ class Task(Configured, Protocol):
         """The name of the data: `toy en-de`."""
         return str((config.get("data") or {}).get("name", "unknown data"))
 
-    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
-        """Data and settings for a table's footnote; with `scaled` also the fraction of the papers' sizes."""
+    def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
+        """Data and settings for a table's footnote; with `scaled` also the fraction of the papers' sizes.
+
+        `result` is that of a finished run with this configuration; empty if there is none.
+        """
         name = (config.get("recipe") or {}).get("name")
         return f"{self.data_name(config)}, recipe {name}" if name else self.data_name(config)
 
@@ -260,11 +263,17 @@ class Task(Configured, Protocol):
         """The sizes of a network that has only a fraction of the paper's: `N = 1`; None if it has all of them."""
         return None
 
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+    def misnamed(self, result: Mapping[str, Any]) -> str | None:
+        """Why a run's data are not those that its configuration names; None if they are, or if that is not known."""
+        return None
+
+    def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if both are for the same data."""
         return f"published as {published.key}: no measured figure of this kind"
 
-    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+    def caveats(
+        self, published: Published, key: str, config: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> list[str]:
         """Other differences between two figures for the same data: convention, scale, amount of data."""
         return []
 

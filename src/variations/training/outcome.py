@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
@@ -13,7 +12,6 @@ from variations.store import conflicts
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
-from variations.store.row_files import fingerprint_of
 from variations.training.budget import paper_cost
 from variations.training.finite import refuse_bad_weights
 from variations.training.fit import Trained
@@ -40,7 +38,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
-        "row_file": fingerprint_of(to_dict(config)),
+        "row_file": config.variation.sha256,
     } | _costs(config, trained, None if source is folder else source.result())
     performance = (folder.environment() or {}).get("performance") or {}
     if others := performance.get("threads_before"):

@@ -25,7 +25,7 @@ from variations.tasks.parsing.corpus import load
 from variations.tasks.parsing.module import ParsingData, changed_files
 from variations.tasks.parsing.scoring import document, score_files
 from variations.tasks.parsing.task import TASK
-from variations.tasks.parsing.treebank import find
+from variations.tasks.parsing.treebank import DESCRIBED
 from variations.tasks.parsing.trees import parse_trees
 
 ROW = "variation=attention_table4/transformer_wsj"
@@ -302,37 +302,45 @@ def test_measures_have_names_directions_and_conventions() -> None:
         TASK.metric("bleu")
 
 
-def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
+def test_only_section_23_is_compared_with_the_paper() -> None:
+    """What counts is what the run was tested on, whatever its folder has now."""
     published = TASK.published("f1_wsj23")
     assert published.measures == ("test.f1",)
+    whole = {"train": 39_832, "dev": 1_700, "test": 2_416}
 
-    def told(kind: str) -> str:
-        return TASK.conditions({"data": {"kind": kind, "root": str(tmp_path)}, "recipe": {"name": "r"}}, scaled=True)
+    def told(kind: str, result: dict[str, Any]) -> str:
+        config = {"data": {"kind": kind, "root": "somewhere"}, "recipe": {"name": "r"}}
+        return TASK.conditions(config, result, scaled=True)
 
-    def why(kind: str) -> str | None:
-        return TASK.incomparable(published, {"data": {"kind": kind, "root": str(tmp_path)}})
+    def why(kind: str, split: str, **trees: int) -> str | None:
+        result = {"treebank": DESCRIBED[split], "trees": whole | trees}
+        return TASK.incomparable(published, {"data": {"kind": kind, "root": "somewhere"}}, result)
 
-    assert why("toy") == "the run was tested on built-in trees"
-    assert "is not on this machine" in str(why("treebank"))
-    assert told("treebank").startswith("a treebank that is not on this machine")
-    assert "free sample" in str(why("sample"))
-    assert told("sample").endswith("files wsj_0001-0159 (train), 0160-0179 (dev), 0180-0199 (test); recipe r")
-    for number in range(1, 200):
-        (tmp_path / f"wsj_{number:04d}.mrg").touch()
-    assert "free sample" in str(why("treebank"))
-    assert told("treebank") == told("sample")
-    for number in range(1, 200):
-        (tmp_path / f"wsj_{number:04d}.mrg").unlink()
-    for section in range(25):
-        (tmp_path / f"wsj_{section:02d}00.mrg").touch()
-    assert why("treebank") == "files of section 23 were missing"
-    assert "a part of 23 (test), not comparable" in told("treebank")
-    for number in range(2301, 2400):
-        (tmp_path / f"wsj_{number}.mrg").touch()
-    assert why("treebank") is None
-    assert told("treebank") == "WSJ sections 02-21 (train), 22 (dev), 23 (test); recipe r"
-    with pytest.raises(DataError, match="so it is not the free sample: choose data=ptb"):
-        find(tmp_path, "sample")
+    assert TASK.incomparable(published, {"data": {"kind": "toy"}}, {}) == "the run was tested on built-in trees"
+    assert told("treebank", {}) == "the treebank in somewhere; recipe r"
+    for kind in ("treebank", "sample"):
+        assert why(kind, "sample") == "the run was trained and tested on the free sample of the Penn Treebank"
+    assert told("treebank", {"treebank": DESCRIBED["sample"]}).endswith("0180-0199 (test); recipe r")
+    assert why("treebank", "part") == "files of section 23 were missing"
+    assert why("treebank", "wsj") is None
+    assert why("treebank", "wsj", test=2_400) == "the run was tested on 2,400 of the 2,416 trees of section 23"
+    wsj = {"treebank": DESCRIBED["wsj"]}
+    assert TASK.incomparable(published, {"data": {"kind": "treebank"}}, wsj) is None  # of before trees were counted
+    assert told("treebank", wsj) == "WSJ sections 02-21 (train), 22 (dev), 23 (test); recipe r"
+
+
+@pytest.mark.parametrize(
+    ("data", "result", "told"),
+    [
+        ({}, {}, []),
+        ({}, {"trees": {"train": 39_832}}, []),
+        ({}, {"trees": {"train": 200}}, ["200 training trees of 39,832"]),
+        ({"train_trees": 1000}, {}, ["1,000 training trees of 39,832"]),
+    ],
+)
+def test_fewer_training_trees_are_a_caveat(data: dict[str, int], result: dict[str, Any], told: list[str]) -> None:
+    config = {"task": "parsing", "data": data, "recipe": {"name": "parsing"}}
+    assert TASK.caveats(TASK.published("f1_wsj23"), "test.f1", config, result) == told
 
 
 @pytest.mark.slow

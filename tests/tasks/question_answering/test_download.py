@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from loopback import packed
 
+from variations.commands.run import execute
+from variations.configuration.compose import compose_run
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.question_answering import download as module
 from variations.tasks.question_answering.config import DataConfig
 from variations.tasks.question_answering.corpus import TASKS
 from variations.tasks.question_answering.data import load
 from variations.tasks.question_answering.download import CONTENTS, TEST_ALONE, TOP, digest, download
+from variations.tasks.question_answering.task import TASK
 
 DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 STORY = "1 Mary went to the {place}.\n2 Where is Mary? \t{place}\t1\n"
@@ -73,3 +77,19 @@ def test_the_known_contents_are_those_of_a_copy_of_the_corpus(size: str, folder:
 def test_every_task_is_known_by_contents_of_its_own() -> None:
     assert TEST_ALONE == ("en-10k", 3)
     assert all(len(set(known)) == 20 for known in CONTENTS.values())
+
+
+@pytest.mark.slow
+def test_other_stories_under_the_names_of_babis_files_are_told_of_in_the_result(tmp_path: Path, known: None) -> None:
+    """As with another version of bAbI: the run goes on, but its figures are not compared with published ones."""
+    folder = tmp_path / "en"
+    folder.mkdir()
+    for task in (1, 2):
+        for part in ("train", "test"):
+            text = STORY.format(place="attic" if task == 2 else "garden") * task
+            (folder / f"qa{task}_{TASKS[task - 1]}_{part}.txt").write_text(text)
+    words = ["task=question_answering", "data=babi", f"data.root={tmp_path}", "data.tasks=[1,2]", "data.valid=0.5"]
+    short = ["trainer.max_steps=1", "trainer.val_every=1", "model.restarts=1", "logger=none", "trainer.progress=false"]
+    result = RunFolder(execute(compose_run([*words, *short, f"runs={tmp_path / 'runs'}"]))).result()
+    assert result is not None and result["not_of_babi"] == [2]
+    assert TASK.misnamed(result) == "the stories of task 2 in data.root were not those of bAbI 1.2"

@@ -181,9 +181,12 @@ def test_what_may_be_compared() -> None:
     part = {"data": {"kind": "babi", "tasks": [1, 2]}, "model": {"kind": "memn2n", "restarts": 3}}
     toy = {"data": {"kind": "toy", "tasks": [1, 2]}}
     mean, one = TASK.published("mean_error"), TASK.published("task_2")
-    assert TASK.incomparable(mean, babi) is None
-    assert "2 of the 20" in (TASK.incomparable(mean, part) or "")
-    assert TASK.incomparable(one, part) is None
-    assert "generated" in (TASK.incomparable(one, toy) or "")
-    assert TASK.caveats(mean, "test.error", babi) == []
-    assert TASK.caveats(mean, "test.error", part) == ["best of 3 restarts, not of 10"]
+    assert TASK.incomparable(mean, babi, {}) is None
+    assert "2 of the 20" in (TASK.incomparable(mean, part, {}) or "")
+    assert TASK.incomparable(one, part, {}) is None
+    assert "generated" in (TASK.incomparable(one, toy, {}) or "")
+    assert TASK.caveats(mean, "test.error", babi, {}) == []
+    assert TASK.caveats(mean, "test.error", part, {}) == ["best of 3 restarts, not of 10"]
+    other = "the stories of tasks 1, 3 in data.root were not those of bAbI 1.2"
+    assert TASK.incomparable(mean, babi, {"not_of_babi": [1, 3]}) == TASK.misnamed({"not_of_babi": [1, 3]}) == other
+    assert TASK.misnamed({}) is None

@@ -94,6 +94,7 @@ class ParsingExperiment(SequenceExperiment):
                 "test_ppl": perplexity(nll),
             },
             "treebank": self.data.corpus.described,
+            "trees": self.data.trees(),
             "parsed": tested,
             "vocabulary": self.data.vocabulary,
             "symbols": self.data.encoding.symbols.size,

@@ -1,7 +1,6 @@
 """Measures of a parser, published results, and when the two may be compared."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.config import DEV_TREES
-from variations.tasks.parsing.treebank import DESCRIBED, find
+from variations.tasks.parsing.treebank import DESCRIBED
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
 from variations.tasks.task import Task
@@ -33,8 +32,8 @@ LOSSES = {
     "test_nll": ("test loss", "nats per symbol, end of line included, without label smoothing"),
 }
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
-PAPERS_TREES = 40_000
-"""Training trees of Table 4's WSJ rows, according to the paper."""
+TREES = {"train": 39_832, "test": 2_416}
+"""Trees of sections 02-21 and 23 in the Penn Treebank; the paper speaks of about 40,000 training sentences."""
 
 
 class Measures(Task):
@@ -84,37 +83,38 @@ class Measures(Task):
         """`ptb`, `ptb_sample`, `trees_toy`."""
         return str((config.get("data") or {}).get("name", ""))
 
-    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
-        """The split of the treebank, and the recipe."""
+    def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
+        """The treebank that the run was tested on, and the recipe."""
         data, recipe = config.get("data") or {}, config.get("recipe") or {}
-        if data.get("kind") == "toy":
-            trees = "built-in trees"
-        else:
-            trees = DESCRIBED.get(split(data) or "", f"a treebank that is not on this machine, {data.get('root')}")
+        trees = "built-in trees"
+        if data.get("kind") != "toy":
+            trees = str(result.get("treebank") or f"the treebank in {data.get('root')}")
         return f"{trees}; recipe {recipe.get('name')}"
 
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
-        """Only F1 of a run on sections 02-21 and 23 is compared with Table 4."""
-        data = config.get("data") or {}
+    def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
+        """Only F1 of a run on the whole of section 23 is compared with Table 4."""
         if published.key != PUBLISHED.key:
             return None
-        if data.get("kind") == "toy":
+        if (config.get("data") or {}).get("kind") == "toy":
             return "the run was tested on built-in trees"
-        found = split(data)
-        if found is None:
-            return f"the treebank of the run, {data.get('root')}, is not on this machine"
-        return {
-            "wsj": None,
-            "part": "files of section 23 were missing",
-            "sample": "the run was trained and tested on the free sample of the Penn Treebank",
-        }[found]
+        treebank, trees = str(result.get("treebank") or ""), _trees(result)
+        if treebank.startswith(DESCRIBED["sample"]):
+            return "the run was trained and tested on the free sample of the Penn Treebank"
+        if treebank.startswith(DESCRIBED["part"]):
+            return "files of section 23 were missing"
+        if trees.get("test", TREES["test"]) < TREES["test"]:
+            return f"the run was tested on {trees['test']:,} of the {TREES['test']:,} trees of section 23"
+        return None
 
-    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+    def caveats(
+        self, published: Published, key: str, config: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> list[str]:
         """Fewer trees, or another scale."""
         data, recipe = config.get("data") or {}, config.get("recipe") or {}
         found = []
-        if (data.get("train_trees") or PAPERS_TREES) < PAPERS_TREES:
-            found.append(f"{data['train_trees']} training trees of some 40,000")
+        trees = _trees(result).get("train", data.get("train_trees") or TREES["train"])
+        if trees < TREES["train"]:
+            found.append(f"{trees:,} training trees of {TREES['train']:,}")
         if scale_name(config) != "full scale":
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found
@@ -148,11 +148,7 @@ class Measures(Task):
         return stored.record(run.folder, run.config)
 
 
-def split(data: Mapping[str, Any]) -> str | None:
-    """`wsj`, `part` or `sample`, for a configuration's treebank; None if it is not on this machine."""
-    if data.get("kind") == "sample":
-        return "sample"
-    try:
-        return find(Path(str(data.get("root"))).expanduser()).name
-    except DataError:
-        return None
+def _trees(result: Mapping[str, Any]) -> Mapping[str, int]:
+    """How many trees each set of the run's treebank had; empty for results of before they were counted."""
+    found = result.get("trees")
+    return found if isinstance(found, Mapping) else {}

@@ -49,6 +49,10 @@ class ParsingData(PairsData):
         """Rows of the source vocabulary."""
         return self.encoding.words.size
 
+    def trees(self) -> dict[str, int]:
+        """The number of trees in each set, without those of `data.extra`."""
+        return {name: len(getattr(self.corpus, name)) for name in ("train", "dev", "test")}
+
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Store vocabularies and a description of the treebank with the run; return their fingerprints and its own."""
         self.encoding.words.write(folder.path / WORDS)
@@ -57,7 +61,7 @@ class ParsingData(PairsData):
         card: dict[str, Any] = {
             "treebank": self.corpus.described,
             "form": self.encoding.form.name,
-            "trees": {name: len(getattr(self.corpus, name)) for name in ("train", "dev", "test")},
+            "trees": self.trees(),
             "dropped": self.train_tokens.dropped,
             "files": files,
         }

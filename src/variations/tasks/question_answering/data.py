@@ -17,7 +17,7 @@ from variations.tasks.question_answering import corpus, toy
 from variations.tasks.question_answering.batching import Draws
 from variations.tasks.question_answering.config import DataConfig, QuestionAnsweringConfig
 from variations.tasks.question_answering.corpus import Split
-from variations.tasks.question_answering.download import download
+from variations.tasks.question_answering.download import download, others
 from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
 from variations.tasks.question_answering.measures import CARD
 
@@ -106,6 +106,8 @@ class QuestionAnsweringData(pl.LightningDataModule):
         self.config = config
         self._ready = False
         self._batches: EpochBatches | None = None
+        self.not_of_babi: list[int] = []
+        """Tasks whose stories have the names of bAbI's files, but are others; known after `keep_facts`."""
 
     def prepare_data(self) -> None:
         """Download bAbI if no folder is named and it has not been downloaded yet."""
@@ -145,7 +147,10 @@ class QuestionAnsweringData(pl.LightningDataModule):
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Store the vocabularies with the run, and return the fingerprint of its files."""
-        told = fingerprint(self.config.data)
+        data = self.config.data
+        told = fingerprint(data)
+        if data.kind == "babi":
+            self.not_of_babi = others(root_of(data), data.tasks, data.questions)
         card = {
             "fingerprint": told,
             "groups": {

@@ -1,5 +1,6 @@
 """The download of bAbI 1.2, with checks of its contents."""
 
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -59,8 +60,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
     archive = fetch(url, cache / "downloads" / "babi" / f"{TOP}.tar.gz", manual=manual, progress=progress)
     parts = [f"{TOP}/{name}/qa{task}_{title}_{part}.txt" for task, title in enumerate(TASKS, 1) for part in PARTS]
     extract(archive, folder, parts)
-    wrong = [task for task in range(1, len(TASKS) + 1) if digest(root, task, size) != CONTENTS[name][task - 1]]
-    if wrong:
+    if wrong := others(root, range(1, len(TASKS) + 1), size):
         raise DataError(
             f"{root / name} does not contain the files of bAbI 1.2: {'tasks' if len(wrong) > 1 else 'task'} "
             f"{', '.join(map(str, wrong))} differ{'' if len(wrong) > 1 else 's'}. Delete {folder} and {archive} to "
@@ -68,6 +68,11 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
         )
     (folder / CHECKED).touch()
     return root
+
+
+def others(root: Path, tasks: Iterable[int], size: str) -> list[int]:
+    """The tasks of which a file is not that of bAbI 1.2. Raises DataError if one is missing."""
+    return [task for task in tasks if digest(root, task, size) != CONTENTS[FOLDERS[size]][task - 1]]
 
 
 def digest(root: Path, task: int, size: str) -> str:

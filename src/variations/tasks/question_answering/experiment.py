@@ -131,7 +131,7 @@ class QuestionAnsweringExperiment(Experiment):
             "loss": {"dev_nll": dev["dev/loss"]},
             "restarts": self.restarts,
             "networks": chosen,
-        }
+        } | ({"not_of_babi": self.data.not_of_babi} if self.data.not_of_babi else {})
 
     def _test(self, group: Group) -> dict[str, Any]:
         """Training errors and losses of a group's restarts, and their mistakes (R, Q) in each test."""

@@ -120,18 +120,30 @@ class Measures(Task):
             f"{data.get('name')} {data.get('questions')}" if data.get("kind") == "babi" else str(data.get("name", ""))
         )
 
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+    def misnamed(self, result: Mapping[str, Any]) -> str | None:
+        """Stories that have the names of bAbI's files, but are not those of bAbI 1.2."""
+        other = result.get("not_of_babi")
+        if not isinstance(other, Sequence) or not other:
+            return None
+        tasks = f"task{'s' if len(other) > 1 else ''} {', '.join(map(str, other))}"
+        return f"the stories of {tasks} in data.root were not those of bAbI 1.2"
+
+    def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Only runs on bAbI are compared with its published errors."""
         data = config.get("data") or {}
         if published.key not in PUBLISHED:
             return None
+        if other := self.misnamed(result):
+            return other
         if data.get("kind") != "babi":
             return "the run was tested on generated stories"
         if published.key in ("mean_error", "failed") and len(data.get("tasks") or ()) != len(TASKS):
             return f"the run had {len(data.get('tasks') or ())} of the {len(TASKS)} tasks"
         return None
 
-    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+    def caveats(
+        self, published: Published, key: str, config: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> list[str]:
         """Fewer restarts of MemN2N than in its paper; other papers name none."""
         model = config.get("model") or {}
         restarts = model.get("restarts", 10)

@@ -205,7 +205,7 @@ class Measures(Task):
         data = config.get("data") or {}
         return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
 
-    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
+    def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
         scale = f" ({self.scale(config)})" if scaled else ""
@@ -226,7 +226,7 @@ class Measures(Task):
         of_multi30k = bool(figures) and all(self.published(key).corpus == _MULTI30K[0] for key in figures)
         return "full scale" if of_multi30k else scale_name(config)
 
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+    def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if they were measured on the same text."""
         kind, data = self.published(published.key), config.get("data") or {}
         where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
@@ -249,7 +249,9 @@ class Measures(Task):
             return f"{where} per sub-word of another vocabulary ({kind.vocabulary:,} types): not compared"
         return None
 
-    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+    def caveats(
+        self, published: Published, key: str, config: Mapping[str, Any], result: Mapping[str, Any]
+    ) -> list[str]:
         """What else differs between two figures on the same text: convention, scale, amount of data."""
         found = []
         data = config.get("data") or {}

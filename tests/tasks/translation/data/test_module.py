@@ -15,6 +15,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from variations.configuration.compose import compose_run
 from variations.configuration.transformer import SequenceRecipe, SequenceTrainer
 from variations.data.batching import Batch
+from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import module
@@ -275,3 +276,18 @@ def test_lower_casing_includes_the_references(tmp_path: Path) -> None:
         data.setup()
         assert data.encoded("dev").references[0] == expected
         assert data.encoded("test").sources[1] == ("the cat sleeps." if lowercase else "The CAT sleeps.")
+
+
+def test_what_is_tested_is_read_when_training_starts(tmp_path: Path) -> None:
+    """A test set that is edited while the run trains is tested as it was when its fingerprint was taken."""
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.en").write_text("A dog runs.\nThe cat sleeps.\n" * 8, encoding="utf-8")
+        (tmp_path / f"{name}.de").write_text("Ein Hund läuft.\nDie Katze schläft.\n" * 8, encoding="utf-8")
+    words = ["data=files", f"data.root={tmp_path}", f"data.cache={tmp_path / 'cache'}", "data.vocabulary=50"]
+    data = TranslationData(compose_run(words))
+    data.setup()
+    data.keep_facts(RunFolder(tmp_path / "run").create({}))
+    (tmp_path / "test.en").write_text("Something else.\nIs here.\n" * 8, encoding="utf-8")
+    (tmp_path / "test.de").write_text("Etwas anderes.\nIst hier.\n" * 8, encoding="utf-8")
+    assert data.encoded("test").sources[:2] == ["A dog runs.", "The cat sleeps."]
+    assert data.encoded("test").references[0] == "Ein Hund läuft."

@@ -88,6 +88,8 @@ class TranslationData(PairsData):
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Store the vocabulary and the data card with the run; return SHA-256 of texts, vocabulary and ids."""
         kept = inputs.keep(folder, self.subwords.path)
+        for name in {"dev", "test", *self.config.decode.sets}:
+            self.encoded(name)  # read now, as the fingerprints are: a file may change while the run trains
         stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
         write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))
         texts = fingerprints.texts(self.corpus, self.config.decode.sets)
