@@ -65,6 +65,24 @@ class Changed(Transformer):
     """A Transformer of which only the network changes, not the count of its operations."""
 
 
+class Uncounted(Changed):
+    @classmethod
+    def forward_macs(cls, config: TranslationConfig, tokens: Tokens, vocabulary: int) -> int:
+        return int(getattr(config.model, "nonsense"))  # noqa: B009 - the fault that is tested
+
+
+class Negative(Changed):
+    @classmethod
+    def forward_macs(cls, config: TranslationConfig, tokens: Tokens, vocabulary: int) -> int:
+        return super().forward_macs(config, tokens, vocabulary) - 10**12
+
+
+class Forgotten(Changed):
+    @classmethod
+    def forward_macs(cls, config: TranslationConfig, tokens: Tokens, vocabulary: int) -> int:
+        return None  # type: ignore[return-value]
+
+
 class Nameless(BagOfWords):
     """Its networks have neither `vocabulary` nor `output`."""
 
@@ -81,7 +99,8 @@ class Unfinished(SequenceToSequence):
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package `elsewhere.nets`."""
     module = ModuleType("elsewhere.nets")
-    for thing in (Uniform, NoPositions, BagOfWords, Changed, Nameless, Unfinished):
+    own = Uncounted, Negative, Forgotten
+    for thing in (Uniform, NoPositions, BagOfWords, Changed, Nameless, Unfinished, *own):
         setattr(module, thing.__name__, thing)
     module.number = 3  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "elsewhere", ModuleType("elsewhere"))
@@ -124,6 +143,28 @@ def test_a_network_of_another_package() -> None:
 )
 def test_what_is_counted_in_place_of_an_own_class_is_told(changes: dict[str, str], told: list[str]) -> None:
     assert uncounted(config(**changes)) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Uncounted",
+            r"forward_macs fails: AttributeError in .*line \d+: 'ModelConfig' object has no attribute 'nonsense'",
+        ),
+        (
+            "Negative",
+            r"forward_macs returned -99.*; it must return the multiply-accumulates of a forward pass, a whole",
+        ),
+        (
+            "Forgotten",
+            r"forward_macs returned None; it must return the multiply-accumulates of a forward pass, a whole",
+        ),
+    ],
+)
+def test_a_class_that_cannot_count_its_operations_is_told(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=rf"^model.kind=elsewhere.nets:{name}: {message}"):
+        training_flops(config(kind=f"elsewhere.nets:{name}"), Tokens(1, 1, 1, 1, 1), 100)
 
 
 def test_a_class_of_ones_own_is_given_padded_batches_unless_it_asks_for_others() -> None:

@@ -72,6 +72,16 @@ def test_names_rates_lengths_and_seeds_are_no_other_shape() -> None:
 
 
 @pytest.mark.slow
+def test_an_edited_class_of_ones_own_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_heads.py").write_text("WAIT = 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = shape("model.attention=their_heads:Slow")
+    before = own.key()
+    (tmp_path / "their_heads.py").write_text("WAIT = 0.05\n")
+    assert own.key() not in (before, shape().key())
+
+
+@pytest.mark.slow
 def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, Any]) -> None:
     shapes = {"a": shape("seed=1"), "b": shape("seed=2"), "c": shape("model=weighted")}
     found = measured(shapes, 1.0)

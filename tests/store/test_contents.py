@@ -133,3 +133,7 @@ def test_a_usual_result_has_no_fault() -> None:
     assert result_fault({"scores": {"test": {"f1": 101}}}, "parsing") is not None
     assert result_fault({"scores": {"test": {"f1": 101}}}, "of_a_removed_package") is None
     assert result_fault({"scores": [1]}) == "result.json: scores does not contain keys and values"
+
+
+def test_further_entries_of_a_task_may_be_any_numbers() -> None:
+    assert result_fault({"scores": {"test": {"bleu": 30.0}}, "log_likelihood": -350.3, "flops": 2.0}) is None

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from variations.configuration.compose import to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
-from variations.sweeping.overview import Overview
+from variations.sweeping.overview import Overview, summary
 
 
 def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Callable[..., list[Outcome]]) -> None:
@@ -61,3 +63,22 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
         show.pace.look(outcomes, moment)
     before.state, later.state = "skipped", "pending"
     assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)
+
+
+@pytest.mark.slow
+def test_scores_of_different_tasks_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An error in percent must not stand below the heading "test BLEU"."""
+    found = {"question_answering": ("error", 68.12), "translation": ("bleu", 31.5)}
+    outcomes = []
+    for task, (score, value) in found.items():
+        config = compose_run([f"task={task}", f"runs={tmp_path}", f"name={task}"])
+        outcome = Outcome.of(Job(task, 1, (), config, tmp_path / task / "seed1"))
+        outcome.folder.create(to_dict(config)).write_result({"scores": {"test": {score: {"value": value}}}})
+        outcome.state = "finished"
+        outcomes.append(outcome)
+    summary(outcomes)
+    told = capsys.readouterr().out
+    assert "mean error % 68.12" in told and "test BLEU 31.50" in told
+    summary(outcomes[:1])
+    told = capsys.readouterr().out
+    assert "mean error %" in told and "mean error % 68.12" not in told

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -128,6 +129,21 @@ def test_what_wandb_itself_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPat
     folder.path.mkdir(parents=True)
     with pytest.raises(UserError, match=r"^W&B cannot be used: [^\n]*valid boolean[^\n]*\(logger=none\)\.$"):
         WeightsAndBiases(TranslationConfig(), folder, "offline")
+
+
+def test_a_copy_of_a_runs_folder_under_another_name_is_another_run_of_the_service(tmp_path: Path) -> None:
+    """With one identifier, whichever is synced later would replace the other."""
+    folder = RunFolder(tmp_path / "single" / "a" / "seed1")
+    folder.path.mkdir(parents=True)
+    first = weights_and_biases._identifier(TranslationConfig(), folder)
+    assert weights_and_biases._identifier(TranslationConfig(), folder) == first
+    shutil.copytree(tmp_path / "single", tmp_path / "fork" / "single")
+    assert weights_and_biases._identifier(TranslationConfig(), RunFolder(tmp_path / "fork/single/a/seed1")) == first
+    shutil.copytree(tmp_path / "single" / "a", tmp_path / "single" / "b")
+    other = weights_and_biases._identifier(TranslationConfig(), RunFolder(tmp_path / "single" / "b" / "seed1"))
+    assert other.rpartition("-")[0] == first.rpartition("-")[0] and other != first
+    (folder.path / "wandb.json").write_text('{"id": "of before the name was stored"}')
+    assert weights_and_biases._identifier(TranslationConfig(), folder) == "of before the name was stored"
 
 
 class Mirror:

@@ -86,4 +86,4 @@ def is_as_imported(file: Path) -> bool:
 def module_files(names: Iterable[str]) -> list[str]:
     """The files of imported modules, by `package.module:Class`."""
     found = (sys.modules.get(name.partition(":")[0]) for name in names)
-    return [module.__file__ for module in found if module is not None and module.__file__]
+    return [file for module in found if (file := getattr(module, "__file__", None))]

@@ -47,11 +47,17 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
 
 
 def construct(key: str, name: str, make: Callable[[], T]) -> T:
-    """What `make` returns: an object of the class called `name`.
+    """What `make` returns, an object of the class called `name`; see `call`."""
+    return call(key, name, "cannot be constructed", make)
+
+
+def call(key: str, name: str, fault: str, make: Callable[[], T]) -> T:
+    """What `make` returns, which calls code of the class called `name`.
 
     Args:
         key: The configuration's key, for messages.
         name: As for `resolve`.
+        fault: What to say if it raises an exception, such as `cannot be constructed`.
         make: Calls the class.
 
     Raises:
@@ -64,7 +70,7 @@ def construct(key: str, name: str, make: Callable[[], T]) -> T:
     except Exception as error:
         if ":" not in name:
             raise
-        raise UserError(f"{key}={name}: cannot be constructed: {raised(error, module_files([name]))}.") from error
+        raise UserError(f"{key}={name}: {fault}: {raised(error, module_files([name]))}.") from error
 
 
 def lacking(found: type, base: type) -> list[str]:

@@ -4,14 +4,30 @@ A training step counts as 3 forward passes, and a multiply-accumulate as 2 FLOPs
 not counted.
 """
 
+from numbers import Integral
+
 from variations.configuration.transformer import TransformerConfig as Config
 from variations.models import model_class
+from variations.models.doors import call
 from variations.models.network import Tokens
+from variations.system.errors import UserError
 
 
 def forward_macs(config: Config, tokens: Tokens, vocabulary: int) -> int:
-    """Multiply-accumulates of one forward pass over a batch, logits included."""
-    return model_class(config.model.kind).forward_macs(config, tokens, vocabulary)
+    """Multiply-accumulates of one forward pass over a batch, logits included.
+
+    Raises:
+        UserError: The network's class is of another package, and cannot count them.
+    """
+    name = config.model.kind
+    kind = model_class(name)
+    found = call("model.kind", name, "forward_macs fails", lambda: kind.forward_macs(config, tokens, vocabulary))
+    if not isinstance(found, Integral) or found < 0:
+        raise UserError(
+            f"model.kind={name}: forward_macs returned {found!r:.60}; it must return the multiply-accumulates of a "
+            "forward pass, a whole number that is not negative."
+        )
+    return int(found)
 
 
 def training_flops(config: Config, tokens: Tokens, vocabulary: int) -> int:

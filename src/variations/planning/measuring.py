@@ -17,7 +17,9 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
 from variations.data.entry import told_if_cache_unwritable
+from variations.store import own_code
 from variations.store.atomic import read_json, read_object, write_json
+from variations.store.checksums import file_sha256
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
@@ -74,6 +76,8 @@ class Shape:
     def key(self) -> str:
         """Return the name of its measurement, which depends on the hardware, torch's version and the code."""
         parts = {"run": telling(self.config), "at_once": self.at_once, "threads": self.threads, "here": _here()}
+        if own := own_code.modules(to_dict(self.config)):
+            parts["own"] = {name: file_sha256(file) for name, file in own.items()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 

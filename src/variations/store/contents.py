@@ -64,7 +64,8 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
     """What is wrong with the contents of result.json; None if they can be used.
 
     Costs at the top, losses and scores must be numbers or null, costs not negative, and losses and scores within the
-    range of the measure of that name in `task`. A result that has a hash must be the one that was hashed.
+    range of the measure of that name in `task`. Further entries belong to the task. A result that has a hash must be
+    the one that was hashed.
     """
     for part in ("scores", "loss", "networks"):
         if not isinstance(result.get(part) or {}, Mapping):
@@ -141,9 +142,7 @@ def _range(task: str, key: str) -> tuple[float, float] | None:
 
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Every entry that is read as a number, by its key."""
-    for key, value in result.items():
-        if key in COSTS or is_number(value):
-            yield key, value
+    yield from ((key, result[key]) for key in COSTS if key in result)
     yield from ((f"loss.{key}", value) for key, value in (result.get("loss") or {}).items())
     for name, scores in (result.get("scores") or {}).items():
         if not isinstance(scores, Mapping):

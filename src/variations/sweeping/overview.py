@@ -250,16 +250,18 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
         typed: What was typed after `--multirun`.
     """
     console = printer()
-    measure = _measure(outcomes[0]) if outcomes else ""
+    measures = {_measure(o) for o in outcomes}
+    title = measures.pop() if len(measures) == 1 else "score"  # tasks have different ones
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
-    whole = [Column(title, no_wrap=True) for title in ("seed", "state", measure, "training, s", "process-hours")]
+    whole = [Column(title, no_wrap=True) for title in ("seed", "state", title, "training, s", "process-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
         seconds, trainer = o.trained(), o.job.config.trainer
         hours = None if seconds is None else seconds * trainer.devices * trainer.nodes / 3600
         costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", f"{hours:.2g}")
-        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), *costs)
+        score = f"{_measure(o)} {o.score()}" if title == "score" and o.score() else o.score()
+        table.add_row(escape(o.job.row), str(o.job.seed), state, score, *costs)
     console.print(table)
     for place in dict.fromkeys(o.folder.path.parent.parent for o in outcomes):
         console.print(f"Folders: {place}/ROW/seedN", soft_wrap=True, markup=False)

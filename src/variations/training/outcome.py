@@ -9,9 +9,12 @@ from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
 from variations.store import conflicts
+from variations.store.atomic import plain
+from variations.store.contents import result_fault
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
+from variations.system.errors import RunFailedError
 from variations.training.budget import paper_cost
 from variations.training.finite import refuse_bad_weights
 from variations.training.fit import Trained
@@ -48,6 +51,8 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
     status = folder.status()
     if status is not None and status.copied:  # the result of the copy was lost
         result["copied"] = status.copied
+    if fault := result_fault(plain(result), config.task):
+        raise RunFailedError(f"The test of the trained weights gave a result that cannot be used: {fault}.")
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))
     return result

@@ -1,6 +1,7 @@
 """A third-party network answers questions: trained, tested, and loaded from its run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.question_answering.encoding import Vocabulary
 from variations.tasks.question_answering.networks import build
+from variations.tasks.question_answering.task import TASK
 
 MODULE = '''
 from dataclasses import dataclass
@@ -46,6 +48,47 @@ class Last(Reader):
         R, B, J = newest.shape
         index = newest.reshape(R, B * J, 1).expand(-1, -1, self.embedding.shape[-1])
         return self.embedding.gather(1, index).view(R, B, J, -1).sum(2) @ self.output, []
+
+
+class Wide(Last):
+    """Has a layer without the axis of restarts."""
+
+    def __init__(self, words, width, seeds):
+        super().__init__(words, width, seeds)
+        self.layer = nn.Linear(width, width)
+
+
+class Flat(Last):
+    """Forgets the restarts."""
+
+    def forward(self, stories):
+        scores, reads = super().forward(stories)
+        return scores[0], reads
+
+
+class Alone(Last):
+    """Returns no weights."""
+
+    def forward(self, stories):
+        return super().forward(stories)[0]
+
+
+class Mixed(Last):
+    """Adds what all restarts say."""
+
+    def forward(self, stories):
+        scores, reads = super().forward(stories)
+        return scores + scores.sum(0), reads
+
+
+class Scalar(Last):
+    def loss(self, stories):
+        return super().loss(stories).sum()
+
+
+class Broken(Last):
+    def forward(self, stories):
+        return stories.nothing
 
 
 class Unfinished(Reader):
@@ -97,3 +140,29 @@ def test_its_keys_are_checked_as_ours_are() -> None:
     told = list(faults(config))
     assert "model.options.width=0: must be at least 1." in told
     assert "model.options.depth: Last has no such key. Did you mean 'width'? Its keys are width." in told
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Wide",
+            r"the shape of layer.weight is \(8, 8\), but the first axis of every parameter must be the restart, of",
+        ),
+        ("Flat", r"of shape \(3, 2, words\) for 3 restarts and 2 questions, and a list of weights. Its scores: shape "),
+        ("Alone", "forward must return a pair: scores of the answers"),
+        ("Mixed", "the first restart's loss depends on other restarts' weights"),
+        ("Scalar", r"loss must have the shape \(3,\), one of each restart"),
+        (
+            "Broken",
+            "cannot answer questions: AttributeError in .*their_networks.py, line .*: 'Stories' object has no att",
+        ),
+    ],
+)
+def test_what_a_network_must_do_is_checked_before_training(name: str, message: str) -> None:
+    words = [f"model.kind=their_networks:{name}", "model.restarts=3", "data.tasks=[1]", "data.toy_questions=20"]
+    config: Any = compose_run(["task=question_answering", *words])
+    data = TASK.data(config)
+    data.setup()
+    with pytest.raises(UserError, match=message):
+        TASK.experiment(config, data, "cpu")

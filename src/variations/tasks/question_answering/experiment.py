@@ -16,7 +16,7 @@ from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import Batch, Group, QuestionAnsweringData, seeds_of
-from variations.tasks.question_answering.networks import Networks, build
+from variations.tasks.question_answering.networks import Networks, build, check
 from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
@@ -35,6 +35,10 @@ class QuestionAnsweringExperiment(Experiment):
         self.network = Networks(
             {g.name: build(config.model, g.vocabulary, seeds_of(config, g.name, "weights")) for g in data.groups}
         )
+        if ":" in config.model.kind:
+            for group in data.groups:
+                index = torch.arange(min(2, len(group.train))).expand(self.restarts, -1)
+                check(self.network.reader(group.name), config.model.kind, gather(group.train, index))
         if config.trainer.precision == "64-true":
             self.network.double()
         self.batches = data.batches()

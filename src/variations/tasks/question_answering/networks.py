@@ -1,14 +1,17 @@
 """The networks of a configuration."""
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from variations.models.doors import construct, resolve
+from variations.models.doors import call, construct, resolve
 from variations.models.memory.base import Reader
 from variations.models.memory.dmn import DMN
 from variations.models.memory.lstm import LSTM
 from variations.models.memory.memn2n import MemN2N
 from variations.models.memory.memnn import MemNN
+from variations.models.memory.stories import Stories
 from variations.models.memory.transformer import TransformerReader
+from variations.system.errors import UserError
 from variations.tasks.question_answering.config import ReaderConfig
 from variations.tasks.question_answering.encoding import Vocabulary
 
@@ -49,6 +52,44 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
         case foreign:
             made = resolve("model.kind", foreign, READERS, Reader)
             return construct("model.kind", foreign, lambda: made.from_config(model, words, memory, longest, seeds))
+
+
+def check(net: Reader, name: str, stories: Stories) -> None:
+    """Check that a network of another package answers a batch, with restarts that do not depend on each other.
+
+    Args:
+        net: The network.
+        name: `model.kind`, for messages.
+        stories: Questions for each restart.
+
+    Raises:
+        UserError: It does not, or its own code raises an exception.
+    """
+    R, B = stories.answers.shape
+    for parameter, value in net.named_parameters():
+        if not value.ndim or value.shape[0] != R:
+            raise UserError(
+                f"model.kind={name}: the shape of {parameter} is {tuple(value.shape)}, but the first axis of every "
+                f"parameter must be the restart, of which there are {R} (model.restarts). {_SEE}"
+            )
+    answer = call("model.kind", name, "cannot answer questions", lambda: net(stories))
+    scores = answer[0] if isinstance(answer, tuple) and len(answer) == 2 else answer
+    if not isinstance(scores, Tensor) or scores is answer or scores.ndim != 3 or scores.shape[:2] != (R, B):
+        found = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else type(scores).__name__
+        raise UserError(
+            f"model.kind={name}: forward must return a pair: scores of the answers, of shape ({R}, {B}, words) for "
+            f"{R} restarts and {B} questions, and a list of weights. Its scores: {found}. {_SEE}"
+        )
+    losses = call("model.kind", name, "has no loss", lambda: net.loss(stories))
+    if losses.shape != (R,):
+        raise UserError(f"model.kind={name}: loss must have the shape ({R},), one of each restart. {_SEE}")
+    values = [value for value in net.parameters() if value.requires_grad]
+    for gradient in torch.autograd.grad(losses[0], values, allow_unused=True) if R > 1 else ():
+        if gradient is not None and gradient[1:].any():
+            raise UserError(f"model.kind={name}: the first restart's loss depends on other restarts' weights. {_SEE}")
+
+
+_SEE = 'See "A memory network" in docs/adding-a-variation.md.'
 
 
 class Networks(nn.ModuleDict):

@@ -81,7 +81,7 @@ class SequenceExperiment(Experiment):
         return parameter_groups(self.network, self.config)
 
     def start(self, place: Place) -> None:
-        """Check whether batches can be unpadded on this device, and whether another package's network can decode.
+        """Check whether batches can be unpadded on this device; of another package's network, decoding and FLOPs.
 
         Raises:
             UserError: It cannot.
@@ -89,6 +89,7 @@ class SequenceExperiment(Experiment):
         self.device = place.device
         if keys := agreement.foreign(self.config):
             agreement.check(self.network, keys)
+            training_flops(self.config, Tokens(1, 1, 1, 1, 1), self.network.vocabulary)
         self.packs = self.network.varlen and varlen.packs(self.config, place.device, self.network.kernels)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:

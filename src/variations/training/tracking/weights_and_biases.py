@@ -211,17 +211,20 @@ def tags(config: RunConfig) -> list[str]:
 def _identifier(config: RunConfig, folder: RunFolder) -> str:
     """The run's identifier in W&B: identity, seed, attempt and a random suffix, stored in `wandb.json`.
 
-    The random suffix distinguishes runs of the same experiment in two places, or after its folder was removed.
+    The random suffix distinguishes runs of the same experiment in two places, or after its folder was removed. A copy
+    of the folder under another name gets an identifier of its own, so that it does not replace the original.
     """
-
-    path = folder.path / "wandb.json"
+    path, name = folder.path / "wandb.json", "/".join(folder.path.parts[-3:])
     try:
-        return str(read_json(path)["id"])
-    except (OSError, ValueError, KeyError):
-        identity = config_hash(to_dict(config))[:8]
-        made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"
-        write_json(path, {"id": made, "project": config.logger.project, "entity": config.logger.entity})
-        return made
+        stored = read_json(path)
+        if stored.get("run", name) == name:
+            return str(stored["id"])
+    except (OSError, ValueError, KeyError, AttributeError):
+        pass  # a new run, or one whose file is damaged
+    identity = config_hash(to_dict(config))[:8]
+    made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"
+    write_json(path, {"id": made, "run": name, "project": config.logger.project, "entity": config.logger.entity})
+    return made
 
 
 def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
