@@ -572,19 +572,31 @@ def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], 
     put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
     text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
     assert [line for line in text.splitlines() if "not trained" in line] == [
-        "Note: good is not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
+        "Note: good: not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
     ]
     found = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good", "base"], store, significance=SETTINGS)
-    assert found.document()["notes"] == [
-        "good is not trained: dev perplexity fell by 25.9 % in the last fifth of its steps"
-    ]
+    fell = "dev perplexity fell by 25.9 % in the last fifth of its steps"
+    assert found.document()["notes"] == [f"good: not trained: {fell}"]
+
+
+def test_notes_on_both_rows_are_told_with_their_names(
+    put: Callable[..., list[str]], configuration: Configure, store: Path
+) -> None:
+    put("base", 1, 0.3, config=configuration(trainer__extra={"gradient_clip_val": 1}))
+    put("good", 1, 0.05, stated=10.0, copied="other/good/seed1")
+    sweep = SweepConfig(name="papers", rows=["base", "good"])
+    for names in (["good"], ["good", "base"]):
+        found = compare(sweep, names, store, significance=SETTINGS).document()["notes"]
+        assert "base: departs from its recipe: Lightning was given gradient_clip_val=1" in found
+        assert "good: copied from other/good, which is the same run" in found
+        assert len([note for note in found if "the score in result.json is 10.00" in note]) == 1
 
 
 def test_a_row_that_was_trained_past_its_best_step_has_a_note(put: Callable[..., list[str]], store: Path) -> None:
     put("base", 1, 0.3)
     put("good", 1, 0.05, metrics=[{"step": 600, "dev/nll": 0.5}, {"step": 1000, "dev/nll": 0.8}])
     text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
-    assert "Note: its dev perplexity ended 35 % above its lowest: it was trained past its best step.\n" in text
+    assert "Note: good: its dev perplexity ended 35 % above its lowest: it was trained past its best step.\n" in text
 
 
 def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:

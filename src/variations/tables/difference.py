@@ -13,11 +13,11 @@ from variations.store.atomic import json_text
 from variations.store.differences import changes, differences
 from variations.store.rows import crossed_name, define
 from variations.system.errors import ConfigError, UserError
-from variations.tables.alike import edited_between
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import decimal
+from variations.tables.footnotes import notes_of
 from variations.tables.grid import delta
-from variations.tables.line import NOT_TRAINED, Line, Table
+from variations.tables.line import Line, Table
 from variations.tables.table import build
 
 
@@ -90,14 +90,17 @@ class Difference:
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _notes(self) -> list[str]:
-        notes = [note for note in self.line.notes if not note.startswith(NOT_TRAINED)]
+        """What the table says of both rows, each after the row's name, and why their difference is not tested."""
         lines = dict(zip((self.first, self.second), self.table.lines, strict=True))
-        untrained = [f"{name} is {NOT_TRAINED}: {line.untrained}" for name, line in lines.items() if line.untrained]
-        if self.line.untested and not untrained and self.line.untested not in notes:
-            notes.append(self.line.untested)
-        first, second = (line.row for line in self.table.lines)
-        edited = [note.replace("its base row", self.first) for note in edited_between(second, first)]
-        return [*notes, *edited, *untrained]
+        notes = [
+            f"{name}: {note.replace('its base row', self.first)}"
+            for name, line in lines.items()
+            for note in notes_of(self.table, line)
+            if not note.startswith("base row, ")  # the first row has that note itself
+        ]
+        if self.line.untested and not any(line.untrained for line in lines.values()):
+            notes.append(self.line.untested.replace("its base row", self.first))
+        return notes
 
 
 def compare(
@@ -132,8 +135,8 @@ def compare(
             f"{second.row} is a base row: name a row to compare it with, diff=[ROW,{second.row}]; others: {others}."
         )
     first = by_name[names[0]] if len(names) == 2 or base is None else base
-    rows = (first, replace(second, base=first.row))
-    table = build(replace(known, rows=rows, note=None), store, significance)
+    rows = (replace(first, base=None), replace(second, base=first.row))  # the first is compared with nothing
+    table = build(replace(known, rows=rows, of=rows, note=None), store, significance)
     before, after = (line.row.config or _composed(sweep, line.row.definition.row) for line in table.lines)
     is_base = base is not None and base.row == first.row
     return Difference(first.row, second.row, is_base, table, (before, after))

@@ -226,6 +226,12 @@ def of_lines(table: Table) -> dict[str, list[str]]:
     return {text: list(labels) for text, labels in found.items()}
 
 
+def notes_of(table: Table, line: Line) -> list[str]:
+    """All that is to be known about one line: its notes, and what `of_lines` says of it."""
+    further = [text.strip(":,. ") for text, labels in of_lines(table).items() if line.label in labels]
+    return list(dict.fromkeys([*line.notes, *further]))
+
+
 def _copied(table: Table) -> Iterator[tuple[Line, str]]:
     """Rows whose runs another table has trained, by `result.json`; which of them, and what became of the others."""
     for line in table.lines:
