@@ -71,6 +71,17 @@ def test_rows_that_the_table_does_not_compare_are_left_out_and_caveats_are_told(
     assert document(found, "dev/bleu")["rows"][0]["caveats"] == ["not trained: why"]
 
 
+def test_caveats_of_a_base_row_are_told_once():
+    base = replace(BASE, caveats=("its training was ended early",))
+    chained = replace(SLOW, base="fast", caveats=("edited",))
+    found = convergence([base, replace(FAST, caveats=("fast indeed",)), SLOW, chained], "dev/bleu")
+    text = markdown(found, "dev/bleu")
+    for note in ("- Base: its training was ended early.", r"- Fast | one: fast indeed.", "- Slow: edited."):
+        assert text.count(note) == 1, note
+    rows = document(found, "dev/bleu")["rows"]
+    assert [row["base_caveats"] for row in rows] == [["its training was ended early"]] * 2 + [["fast indeed"]]
+
+
 def test_a_seed_that_either_row_has_not_finished_is_left_out():
     begun = replace(BASE, results={})
     assert (

@@ -41,6 +41,7 @@ class Convergence:
     arrivals: list[Arrival]
     caveats: tuple[str, ...] = ()
     """Of the row."""
+    base_caveats: tuple[str, ...] = ()
 
     @property
     def arrived(self) -> list[Arrival]:
@@ -80,7 +81,7 @@ def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
         arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
         kept = [item for item in arrivals if item is not None]
         if kept:
-            found.append(Convergence(row.label, base.label, kept, row.caveats))
+            found.append(Convergence(row.label, base.label, kept, row.caveats, base.caveats))
     return found
 
 
@@ -98,6 +99,7 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
                 "cost": {key: item.cost(key) for key in COSTS},
                 "change": {key: item.change(key) for key in COSTS},
                 "caveats": list(item.caveats),
+                "base_caveats": list(item.base_caveats),
             }
             for item in found
         ],
@@ -125,6 +127,8 @@ def _level(value: float) -> str:
 def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
     bases = list(dict.fromkeys(item.base for item in found))
+    told = {f"{item.base}: {caveat}.": None for item in found for caveat in item.base_caveats}
+    told |= {f"{item.label}: {caveat}.": None for item in found for caveat in item.caveats}  # of a chain of rows, once
     named_bases = f"Base row{'s' if len(bases) > 1 else ''}: {'; '.join(bases)}"
     return [
         f"{named_bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
@@ -133,7 +137,7 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "
         "curve is above its mean, which is a disadvantage to the row.",
         "Target and best are means over seeds, costs are means over the seeds that reached the target.",
-        *(f"{item.label}: {caveat}." for item in found for caveat in item.caveats),
+        *told,
     ]
 
 
