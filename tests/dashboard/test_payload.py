@@ -143,6 +143,15 @@ def test_a_running_row_says_how_far_it_is_and_how_long_it_takes(client: Any, run
     assert entry["score"] is None and entry["live_score"] == pytest.approx(80 * (1 - math.exp(-2)))
 
 
+@pytest.mark.parametrize("other", ["reused", "copied"])
+def test_costs_of_a_training_are_counted_once(client: Any, run: Maker, other: str) -> None:
+    trained, tested = (run("q", name, 1, rows=["base", "wide"]) / "result.json" for name in ("base", "wide"))
+    tested.write_text(json.dumps(json.loads(trained.read_text()) | {other: "q/base/seed1"}), encoding="utf-8")
+    first, second = client.json("/api/sweep/q")["runs"]
+    assert first["seconds"] == 600.0 and first["flops"] > 0
+    assert (second["state"], second["seconds"], second["flops"]) == ("finished", None, None)
+
+
 def test_a_failed_run_shows_the_end_of_its_log(client: Any, run: Maker) -> None:
     folder = run("q", "base", 1, state="failed", reason="out of memory")
     (folder / "train.log").write_text("".join(f"line {n}\n" for n in range(100)), encoding="utf-8")

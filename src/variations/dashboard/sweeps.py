@@ -21,7 +21,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
-from variations.tables.collect import NO_RESULT, Reader, Stored
+from variations.tables.collect import NO_RESULT, Reader, Stored, trained_itself
 from variations.tables.line import Table
 from variations.tables.table import build
 from variations.tasks.base import Measure
@@ -241,6 +241,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
     step = _number(result.get("steps")) or _number(last.get("step")) or _number(status.get("step"))
     seconds = _number(result.get("seconds")) or _number(last.get("seconds"))
     pace = last["seconds"] / last["step"] if _number(last.get("seconds")) and _number(last.get("step")) else None
+    own = trained_itself(result)
     left = max(0, steps - step) * pace if state == "running" and steps and step and pace else None
     return {
         "id": run.id,
@@ -254,11 +255,11 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
         "step": int(step) if step else None,
         "max_steps": steps if isinstance(steps, int) else None,
         "eta_seconds": left,
-        "seconds": seconds,
+        "seconds": seconds if own else None,
         "score": measure.value(result) if isinstance(result.get("scores"), dict) else None,
         "live_score": None,
         "parameters": result.get("parameters"),
-        "flops": _number(result.get("flops")) or _number(last.get("flops")),
+        "flops": (_number(result.get("flops")) or _number(last.get("flops"))) if own else None,
         "started": status.get("started"),
         "updated": status.get("updated"),
         "host": status.get("host"),

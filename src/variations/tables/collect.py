@@ -308,6 +308,11 @@ def hours_name(devices: Iterable[str]) -> str:
     return "GPU-hours" if found == {"GPU"} else "process-hours" if found == {"CPU"} else "device-hours"
 
 
+def trained_itself(result: Mapping[str, Any]) -> bool:
+    """Whether a run has the costs in its result by itself: it was not copied, and tests no other run's weights."""
+    return not (result.get("reused") or result.get("copied"))
+
+
 def device_hours(run: SeedRun) -> float | None:
     """Elapsed hours of training times devices (GPUs, or processes on CPUs), over all nodes."""
     seconds = run.result.get("seconds")

@@ -224,7 +224,7 @@ class RunEntry(TypedDict):
     eta_seconds: float | None
     """Remaining training time at the current pace; null unless running."""
     seconds: float | None
-    """Training time so far."""
+    """Training time so far; as `flops`, null if it was copied or tests another run's weights: that run counts it."""
     score: float | None
     """In the sweep's metric; null until tested."""
     live_score: float | None

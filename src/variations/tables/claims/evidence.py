@@ -25,7 +25,7 @@ from variations.tables.claims.rule import (
     t_interval,
     verdict,
 )
-from variations.tables.collect import Row, SeedRun, collect, device_hours, paired, table_task
+from variations.tables.collect import Row, SeedRun, collect, device_hours, paired, table_task, trained_itself
 from variations.tables.correlation import spearman
 from variations.tables.line import FEW
 from variations.tables.table import caveats, incomparable, why_untrained
@@ -274,7 +274,7 @@ def _sweep_config(name: str) -> SweepConfig | None:
 
 def _effort(name: str, scale: str, rows: Any) -> Effort:
     runs: list[SeedRun] = [run for row in rows for run in row.runs]
-    trained = [run for run in runs if run.finished and not (run.result.get("reused") or run.result.get("copied"))]
+    trained = [run for run in runs if run.finished and trained_itself(run.result)]
     hardware = [run.result.get("hardware") for run in trained]
     devices = dict.fromkeys(str(found.get("device")) if isinstance(found, Mapping) else "unknown" for found in hardware)
     hours = sum(device_hours(run) or 0.0 for run in trained)
