@@ -1,5 +1,6 @@
 """Parts of a measure: omitted from the table's columns, listed one per line below it, published next to measured."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import Look, render, terminal
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
-from variations.tables.text import Grid
+from variations.tables.text import Grid, select
 
 ROWS = ["pe", "bow", "lstm", "joint_3hop", "memnn_weak", "vinhkhuc"]
 MEASURED = {"error": 20.0, "task_1": 0.5, "task_19": 88.0}
@@ -42,6 +43,19 @@ def test_parts_have_no_columns_and_no_footnotes_of_their_own(table: Table) -> No
     assert not [each.key for each in grid.columns if "task_" in each.key]
     assert {"published.mean_error", "test.error"} <= {each.key for each in grid.columns}
     assert not [remark for remark in grid.remarks if "path finding" in remark]
+
+
+def test_numbers_made_of_a_figure_that_was_quoted_from_memory_are_marked(table: Table) -> None:
+    for line in table.lines:
+        if line.row.definition.row == "pe":
+            line.published["mean_error"] = replace(line.published["mean_error"], recalled=True)
+    keys = ["against_published.test.error", "published_delta.mean_error"]
+    grid = select(lay_out(table), keys)
+    (mark,) = (mark for mark, text in grid.notes if "quoted from memory" in text)
+    against, differences = ([*column.marks] for column in grid.columns if column.key in keys)
+    assert (against, differences) == ([mark], [mark])  # of the base row alone, of which all differences are made
+    latex = render(table, "latex", Look(keys))
+    assert "quoted from memory" in latex
 
 
 def test_each_part_is_a_line_with_what_was_published_measured_and_the_difference(table: Table) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 from variations.tables.chance import p_text
 from variations.tables.collect import ROUNDING, decimal, hours_name
 from variations.tables.footnotes import about, star_text
-from variations.tables.line import NOT_TRAINED, Figure, Line, Table
+from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
 AGREEING = "seeds for which both paired bootstrap and approximate randomisation find the difference significant"
-RECALLED = "quoted from memory, not checked against the publication"
 
 
 class Notebook:
@@ -30,6 +29,13 @@ class Notebook:
         """`(mark, text)` in order."""
         return [(mark, text) for text, mark in self.marks.items()]
 
+    def shared(self, texts: Sequence[Sequence[str] | None]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+        """Marks for the `texts` of each cell of a column (None: it is empty), and for the heading what all share."""
+        given = [each for each in texts if each is not None]
+        common = [text for text in (given[0] if given else []) if all(text in each for each in given)]
+        marks = [self.mark(text for text in each or () if text not in common) for each in texts]
+        return marks, self.mark(common)
+
     def printed(
         self, figures: Sequence[Figure | None], *, compared_below: bool = False
     ) -> tuple[list[Cell], tuple[str, ...]]:
@@ -38,19 +44,22 @@ class Notebook:
         These marks concern the figures themselves. Caveats of a comparison are marked at the difference, unless the
         figures are `compared_below` this table.
         """
-        notes = {}
-        for figure in filter(None, figures):
-            reasons = figure.notes if (figure.difference is not None) == compared_below else ()
-            notes[id(figure)] = [*([RECALLED] if figure.recalled else []), *reasons]
-        common = [note for note in next(iter(notes.values()), []) if all(note in each for each in notes.values())]
+        told = [
+            figure.caveats if figure and (figure.difference is not None) == compared_below else recalled(figure)
+            for figure in figures
+        ]
+        marks, heading = self.shared(told)
         digits = _decimals([figure.value for figure in figures if figure])
         cells = [
-            Cell(_as_printed(f.value, digits), self.mark(n for n in notes[id(f)] if n not in common), f.value)
-            if f
-            else Cell("")
-            for f in figures
+            Cell(_as_printed(figure.value, digits), own, figure.value) if figure else Cell("")
+            for figure, own in zip(figures, marks, strict=True)
         ]
-        return cells, self.mark(common)
+        return cells, heading
+
+
+def recalled(*figures: Figure | None) -> list[str] | None:
+    """The caveat of a number that was made of these figures, if some was quoted from memory; None if any is missing."""
+    return None if None in figures else [RECALLED] if any(figure and figure.recalled for figure in figures) else []
 
 
 def lay_out(table: Table) -> Grid:
@@ -88,10 +97,7 @@ class _Layout:
         self._published("params_millions", "parameters, published (M)", 4)
         for key in self.printed:
             self._published(key, f"{table.task.published(key).label}, published", 2)
-            differences = [line.published_delta.get(key) for line in lines]
-            digits = max(2, _decimals([line.published[key].value for line in lines if key in line.published]))
-            cells = [Cell(delta(value, digits), value=value) for value in differences]
-            self.add(f"published_delta.{key}", "Δ base, published", cells, rank=3)
+            self._published_delta(key)
         for measure in table.columns:
             primary = measure is table.primary
             cells = [self._measured(line, measure, primary=primary) for line in lines]
@@ -120,15 +126,25 @@ class _Layout:
         cells, marks = self.book.printed([line.published.get(key) for line in self.lines])
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
 
+    def _published_delta(self, key: str) -> None:
+        figures = {line.row.definition.row: line.published.get(key) for line in self.lines}
+        digits = max(2, _decimals([figure.value for figure in figures.values() if figure]))
+        pairs = [(line.published.get(key), figures.get(line.base or "")) for line in self.lines]
+        differences = [line.published_delta.get(key) for line in self.lines]
+        marks, heading = self.book.shared([recalled(*pair) for pair in pairs])
+        cells = [Cell(delta(value, digits), own, value) for value, own in zip(differences, marks, strict=True)]
+        self.add(f"published_delta.{key}", "Δ base, published", cells, marks=heading, rank=3)
+
     def _against_published(self, measure: Measure, rank: int) -> None:
         """The column measured − published, if figures of some row were measured on the same text."""
         found = [next((f for f in line.published.values() if f.measure == measure.key), None) for line in self.lines]
         compared = [figure if figure and figure.difference is not None else None for figure in found]
+        marks, heading = self.book.shared([recalled(figure) for figure in compared])
         cells = [
-            Cell(delta(f.difference, measure.digits), self.book.mark(f.notes), f.difference) if f else Cell("")
-            for f in compared
+            Cell(delta(f.difference, measure.digits), (*own, *self.book.mark(f.notes)), f.difference) if f else Cell("")
+            for f, own in zip(compared, marks, strict=True)
         ]
-        self.add(f"against_published.{measure.key}", "measured − published", cells, rank=rank)
+        self.add(f"against_published.{measure.key}", "measured − published", cells, marks=heading, rank=rank)
 
     def _measured(self, line: Line, measure: Measure, *, primary: bool) -> Cell:
         if found := line.measured.get(measure.key):

@@ -12,6 +12,7 @@ from variations.tasks.base import Measure
 from variations.tasks.task import Task
 
 NOT_TRAINED = "not trained"
+RECALLED = "quoted from memory, not checked against the publication"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
 FEW = 4
 """Rows below which a rank correlation is meaningless: three rows agree perfectly by chance in one case of six."""
@@ -52,6 +53,11 @@ class Figure:
     """Measured mean minus published."""
     notes: tuple[str, ...] = ()
     """Why it is not compared, or other caveats."""
+
+    @property
+    def caveats(self) -> list[str]:
+        """All that is to be said of it."""
+        return [*([RECALLED] if self.recalled else []), *self.notes]
 
 
 @dataclass
