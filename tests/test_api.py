@@ -56,6 +56,15 @@ def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
 
 
 @pytest.mark.slow
+def test_records_of_a_table_tell_the_caveats_that_its_csv_tells() -> None:
+    (record,) = api.table("multi30k_weighted_table3", runs=ROOT / "records", rows=["random"], seeds=[1])[1:]
+    assert record["row"] == "random" and "; not trained itself, tests the weights of " in record["notes"]
+    (recalled,) = api.table("babi_memn2n_1k", runs=ROOT / "records", rows=["pe_ls"], seeds=[1])[1:]
+    assert "published mean_error" in recalled
+    assert "quoted from memory, not checked against the publication" in recalled["notes"]
+
+
+@pytest.mark.slow
 def test_what_cannot_be_translated_is_told(tmp_path: Path) -> None:
     config = compose_run([])
     run = api.TrainedRun(tmp_path, config, {})

@@ -146,8 +146,8 @@ def table(
         [('transformer', 1, 'finished')]
 
     A record contains the row's name and label, the run's state and folder, each measured score under its key (None if
-    missing), each published figure under `published KEY`, and under `notes` the caveats of the row, such as why it
-    counts as not trained or why it must not be compared.
+    missing), each published figure under `published KEY`, and under `notes` the caveats of the row and of its
+    published figures, such as why it counts as not trained or why it must not be compared.
 
     Args:
         sweep: The name of a file in `sweeps/`, or of a grid.
@@ -164,20 +164,22 @@ def table(
     from variations.configuration.sweep_file import compose_sweep
     from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig
+    from variations.tables.footnotes import notes_of
     from variations.tables.table import build, document
 
     known = sweep in options(loader(), "sweep")
     config = compose_sweep(sweep) if known else SweepConfig(name=sweep)
     store = Path(runs).expanduser()
     definition = define(config, rows=rows, seeds=seeds, store=store).with_bases()
-    found = document(build(definition, store, SignificanceConfig(show=False)))
+    built = build(definition, store, SignificanceConfig(show=False))
+    found = document(built)
     return [
         {"sweep": sweep}
         | {key: row[key] for key in ("row", "label", "group", "base", "parameters")}
         | {key: run[key] for key in ("seed", "state", "folder")}
         | {measure["key"]: run["scores"].get(measure["key"]) for measure in found["measures"]}
         | {f"published {key}": figure["value"] for key, figure in row["published"].items()}
-        | {"notes": "; ".join(row["notes"])}
-        for row in found["rows"]
+        | {"notes": "; ".join(notes)}
+        for row, notes in zip(found["rows"], notes_of(built), strict=True)
         for run in row["seeds"]
     ]

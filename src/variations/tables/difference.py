@@ -91,14 +91,13 @@ class Difference:
 
     def _notes(self) -> list[str]:
         """What the table says of both rows, each after the row's name, and why their difference is not tested."""
-        lines = dict(zip((self.first, self.second), self.table.lines, strict=True))
         notes = [
             f"{name}: {note.replace('its base row', self.first)}"
-            for name, line in lines.items()
-            for note in notes_of(self.table, line)
+            for name, found in zip((self.first, self.second), notes_of(self.table, published=False), strict=True)
+            for note in found
             if not note.startswith("base row, ")  # the first row has that note itself
         ]
-        if self.line.untested and not any(line.untrained for line in lines.values()):
+        if self.line.untested and not any(line.untrained for line in self.table.lines):
             notes.append(self.line.untested.replace("its base row", self.first))
         return notes
 

@@ -226,10 +226,15 @@ def of_lines(table: Table) -> dict[str, list[str]]:
     return {text: list(labels) for text, labels in found.items()}
 
 
-def notes_of(table: Table, line: Line) -> list[str]:
-    """All that is to be known about one line: its notes, and what `of_lines` says of it."""
-    further = [text.strip(":,. ") for text, labels in of_lines(table).items() if line.label in labels]
-    return list(dict.fromkeys([*line.notes, *further]))
+def notes_of(table: Table, *, published: bool = True) -> list[list[str]]:
+    """All that is to be known about each line: its notes, what `of_lines` says of it, and of its published figures."""
+    said = [(text.strip(":,. "), labels) for text, labels in of_lines(table).items()]
+    found = []
+    for line in table.lines:
+        further = [text for text, labels in said if line.label in labels]
+        figures = [text for figure in line.published.values() for text in figure.caveats] if published else []
+        found.append(list(dict.fromkeys([*line.notes, *further, *figures])))
+    return found
 
 
 def _copied(table: Table) -> Iterator[tuple[Line, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from variations.store.atomic import json_text
 from variations.tables import text as drawn
 from variations.tables.breakdown import break_down
-from variations.tables.footnotes import of_lines
+from variations.tables.footnotes import notes_of
 from variations.tables.grid import lay_out
 from variations.tables.line import COSTS, Line, Table
 from variations.tables.table import document
@@ -121,14 +121,15 @@ def _latex(grid: Grid, label: str) -> str:
 
 def comma_separated(table: Table) -> str:
     """One line for each row, unrounded: mean, sd and n of every measure, published figures, costs, notes."""
-    rows, file = [_flat(table, line) for line in table.lines], io.StringIO()
+    told = zip(table.lines, notes_of(table), strict=True)
+    rows, file = [_flat(table, line, notes) for line, notes in told], io.StringIO()
     writer = csv.DictWriter(file, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue()
 
 
-def _flat(table: Table, line: Line) -> dict[str, Any]:
+def _flat(table: Table, line: Line, notes: Sequence[str]) -> dict[str, Any]:
     """A row by CSV column; all rows of a table have the same columns."""
     published = list(dict.fromkeys(key for each in table.lines for key in each.published))
     definition, test = line.row.definition, line.test
@@ -149,9 +150,6 @@ def _flat(table: Table, line: Line) -> dict[str, Any]:
     values |= {f"{key}.measured_minus_published": figure and figure.difference for key, figure in figures.items()}
     values |= {key: line.costs.get(key) for key in COSTS}
     values |= dict(zip(("device_hours", "device"), line.hours or (None, None), strict=True))
-    further = [text.strip(":,. ") for text, labels in of_lines(table).items() if line.label in labels]
-    of_figures = [note for figure in figures.values() if figure for note in figure.notes]
-    notes = dict.fromkeys([*line.notes, *further, *of_figures])
     texts = {"provenance": definition.provenance, "notes": "; ".join(notes), "missing": "; ".join(line.gaps)}
     return values | texts
 
