@@ -253,6 +253,20 @@ def test_two_perfect_rows_are_not_tested(put: Callable[..., list[str]], read: Ca
     assert worse.test is not None and worse.test.significant
 
 
+@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
+def test_an_interval_without_width_is_not_shown(
+    put: Callable[..., list[str]], read: Callable[..., Table], seeds: tuple[int, ...]
+) -> None:
+    for seed in seeds:
+        texts = SOURCES, REFERENCES, spoiled(REFERENCES, 0.3, 1)
+        for row in ("base", "good"):
+            put(row, seed, 0.3, texts=texts, stated=score(texts[2]))
+    line = read(seeds=seeds, rows=["base", "good"]).lines[1]
+    told = "not tested: chance in the sentences cannot be estimated: the difference does not vary at all"
+    assert (line.test, line.untested) == (None, told)
+    assert line.delta["test.bleu"].mean == 0
+
+
 def test_rows_on_other_references_are_named_and_not_subtracted(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -662,7 +676,7 @@ def test_a_row_that_was_not_trained_is_compared_with_nothing(
     for seed in (1, 2, 3):
         put("base", seed, 0.3, metrics=flat)
         put("good", seed, 0.05, metrics=steep)
-        put("same", seed, 0.3, metrics=flat)
+        put("same", seed, 0.25, metrics=flat)
     table = read()
     good, same = table.lines[1:]
     reason = "dev perplexity fell by 25.9 % in the last fifth of its steps"

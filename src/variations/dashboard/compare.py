@@ -20,7 +20,7 @@ from variations.system.errors import UserError
 from variations.tables.alike import listed, other_scale, unversioned
 from variations.tables.departures import of_run
 from variations.tables.resampling import Items, UndefinedError
-from variations.tables.significance import paired_bootstrap
+from variations.tables.significance import paired_bootstrap, refuse_constant
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task, loss_scale
@@ -189,6 +189,7 @@ class _Pairs:
             return None
         try:
             found = paired_bootstrap(ours, base, partial(self.task.aggregate, measure), n=DRAWS, level=LEVEL)
+            refuse_constant(found)
         except UndefinedError:
             return None
         return found.low, found.high, found.p

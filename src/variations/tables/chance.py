@@ -19,7 +19,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.resampling import SEED, Items, Resampled, UndefinedError
-from variations.tables.significance import Comparison, across_restarts, across_seeds, paired_tests
+from variations.tables.significance import Comparison, across_restarts, across_seeds, paired_tests, refuse_constant
 from variations.tasks.base import Measure, Restarts, TestedRun
 from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task
@@ -152,6 +152,7 @@ class Tester:
         ]
         try:
             tested = self._test(found, *pairs[next(iter(found))])
+            refuse_constant(tested.across)
         except DataError as error:
             return f"not tested: {str(error).rstrip('.')}"
         except UndefinedError as error:

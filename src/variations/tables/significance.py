@@ -67,6 +67,12 @@ def _spread(difference: float, draws: Floats) -> Floats:
     return draws
 
 
+def refuse_constant(found: Comparison) -> None:
+    """Raise UndefinedError if the interval has no width: it would look certain, but tells nothing of other items."""
+    if found.high - found.low < TIE:
+        raise UndefinedError("the difference does not vary at all")
+
+
 def _share(extreme: NDArray[np.bool_]) -> float:
     """(c + 1) / (n + 1), a p-value that is valid for any n (Edgington 1986)."""
     return float((extreme.sum() + 1) / (len(extreme) + 1))
