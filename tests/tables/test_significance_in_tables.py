@@ -267,6 +267,20 @@ def test_an_interval_without_width_is_not_shown(
     assert line.delta["test.bleu"].mean == 0
 
 
+def test_rows_without_a_common_seed_say_so(
+    put: Callable[..., list[str]], read: Callable[..., Table], store: Path
+) -> None:
+    put("base", 1, 0.3)
+    put("good", 2, 0.05)
+    for settings in (SETTINGS, SignificanceConfig(show=False)):
+        table = read(rows=["base", "good"], settings=settings)
+        assert (table.lines[1].untested, table.lines[1].delta) == ("no seed in common with its base row", {})
+        cell, notes = cells(lay_out(table), "Δ base")[1], dict(lay_out(table).notes)
+        assert (cell.text, [notes[mark] for mark in cell.marks]) == ("–", ["no seed in common with its base row"])
+    sweep = SweepConfig(name="papers", rows=["base", "good"])
+    assert "Note: no seed in common with base.\n" in compare(sweep, ["good"], store, significance=SETTINGS).text()
+
+
 def test_rows_on_other_references_are_named_and_not_subtracted(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:

@@ -181,7 +181,9 @@ class _Layout:
             return Cell("base" if line.row.runs else "")
         found, digits = line.delta.get(self.table.primary.key), self.table.primary.digits
         if found is None:
-            return Cell(line.untested if line.untested and NOT_TRAINED in line.untested else "")
+            if line.untested and NOT_TRAINED in line.untested:
+                return Cell(line.untested)
+            return Cell("–", self.book.mark([line.untested])) if line.untested else Cell("")
         spread = f" ± {decimal(found.sd, digits)}" if found.sd is not None else ""
         star = ("*",) if line.test and line.test.significant else ()
         reasons = [line.untested] if line.untested else []

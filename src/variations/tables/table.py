@@ -171,7 +171,9 @@ def _line(
         else:
             alike = [measures[0], *(each for each in measures[1:] if not incomparable(task, row, base, each))]
             delta = {measure.key: paired(values[measure.key], base.values(measure)) for measure in alike}
-            found = tester.against(row, base)
+            seeds, of_base = ({run.seed for run in side.finished} for side in (row, base))
+            apart = seeds and of_base and seeds.isdisjoint(of_base)
+            found = "no seed in common with its base row" if apart else tester.against(row, base)
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
