@@ -90,7 +90,7 @@ def _told_score(config: RunConfig, folder: RunFolder) -> str:
         return ""
     measure, value = found
     others = f" · all single runs: {spelled('table')} sweep.name=single" if config.sweep.name is None else ""
-    return f"{measure.label} {value:.{measure.digits}f}{others}"
+    return f"{measure.label} {measure.text(value)}{others}"
 
 
 def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:

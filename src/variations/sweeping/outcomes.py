@@ -128,7 +128,7 @@ class Outcome:
             found = score(self.job.config, self.folder.result() or {})
         except UserError:
             return ""
-        return "" if found is None else f"{found[1]:.{found[0].digits}f}"
+        return "" if found is None else found[0].text(found[1])
 
     def so_far(self) -> str:
         """Return the result of the latest validation, such as `dev BLEU 41.2`; empty before the first one."""

@@ -1,6 +1,5 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
 from variations.system.errors import UserError
-from variations.tasks.base import CurveReader, Measure, TestedRun
+from variations.tasks.base import CurveReader, Measure, TestedRun, decimal
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """Costs that must be equal in a row and its base row, each with the relative difference that is tolerated."""
@@ -38,18 +37,6 @@ class Summary:
     def text(self, digits: int) -> str:
         """`26.10 ± 0.12`; without a spread for one seed."""
         return decimal(self.mean, digits) + (f" ± {decimal(self.sd, digits)}" if self.sd is not None else "")
-
-
-ROUNDING = 1e-9
-"""Differences below it come from the last bits of a sum, not from what was measured."""
-
-
-def decimal(value: float, digits: int = 2) -> str:
-    """A number with a fixed number of decimals, as the dashboard's `V.fixed` prints it.
-
-    A tie is rounded away from zero, whichever way its last bits were computed.
-    """
-    return f"{math.copysign(abs(value) + ROUNDING, value):.{digits}f}"
 
 
 @dataclass

@@ -14,7 +14,6 @@ from variations.store.differences import changes, differences
 from variations.store.rows import crossed_name, define
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
-from variations.tables.collect import decimal
 from variations.tables.footnotes import notes_of
 from variations.tables.grid import delta
 from variations.tables.line import Line, Table
@@ -80,7 +79,7 @@ class Difference:
         common = sorted(before.keys() & after.keys())
         means = [fmean(side[seed] for seed in common) for side in (before, after)]
         digits = measure.digits
-        text = f"{measure.label}: {decimal(means[0], digits)}→{decimal(means[1], digits)}, {delta(found.mean, digits)}"
+        text = f"{measure.label}: {measure.text(means[0])}→{measure.text(means[1])}, {delta(found.mean, digits)}"
         if self.line.test:
             test = self.line.test.across
             text += f", {100 * test.level:g} % CI [{delta(test.low, digits)}, {delta(test.high, digits)}]"

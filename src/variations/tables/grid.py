@@ -6,11 +6,11 @@ from itertools import count
 from typing import Any
 
 from variations.tables.chance import p_text
-from variations.tables.collect import ROUNDING, decimal, hours_name
+from variations.tables.collect import hours_name
 from variations.tables.footnotes import about, star_text
 from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
-from variations.tasks.base import Measure
+from variations.tasks.base import ROUNDING, Measure, decimal
 
 AGREEING = "seeds for which both paired bootstrap and approximate randomisation find the difference significant"
 

@@ -1,5 +1,6 @@
 """What a task provides for training and for readers: data, an experiment, and facts. `tasks/task.py` is the task."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -131,6 +132,18 @@ class Experiment(Protocol):
         ...
 
 
+ROUNDING = 1e-9
+"""Differences below it come from the last bits of a sum, not from what was measured."""
+
+
+def decimal(value: float, digits: int = 2) -> str:
+    """A number with a fixed number of decimals, as the dashboard's `V.fixed` prints it.
+
+    A tie is rounded away from zero, whichever way its last bits were computed.
+    """
+    return f"{math.copysign(abs(value) + ROUNDING, value):.{digits}f}"
+
+
 PERCENT = (0.0, 100.0)
 """The range of a score in percent."""
 POSITIVE = (0.0, float("inf"))
@@ -168,6 +181,10 @@ class Measure:
         entry = self._entry(result)
         found = entry.get("value") if isinstance(entry, Mapping) else entry
         return float(found) if isinstance(found, int | float) else None
+
+    def text(self, value: float) -> str:
+        """A value as tables print it."""
+        return decimal(value, self.digits)
 
     def told_convention(self, result: Mapping[str, Any]) -> str | None:
         """How it was computed, from the result, or else from the task."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
+from variations.tasks.base import decimal
 from variations.tasks.scored import Scored, ToScore, files, of_run
 from variations.tasks.translation.data.textfiles import read_lines
 from variations.tasks.translation.scoring.bleu import Score, as_dict, moses_languages
@@ -125,7 +126,7 @@ def show(texts: Texts, scores: list[Score], notes: list[str]) -> None:
         meaning = Text(item.convention)
         if item.signature:
             meaning.append(f"\n{item.signature}", style="dim")
-        table.add_row(item.name, f"{item.value:.2f}", meaning)
+        table.add_row(item.name, decimal(item.value), meaning)
     console.print(f"{len(texts.references)} lines, target language {texts.language}", markup=False)
     console.print(table)
     for note in notes:
