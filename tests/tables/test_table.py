@@ -14,7 +14,8 @@ from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.tables.collect import Summary, paired, summary
 from variations.tables.formats import FORMATS, render
-from variations.tables.grid import lay_out
+from variations.tables.grid import Notebook, lay_out
+from variations.tables.line import Figure
 from variations.tables.table import Table, build
 
 Configure = Callable[..., dict[str, Any]]
@@ -151,6 +152,13 @@ def test_published_figures_keep_the_zeros_that_the_paper_prints(store: Path) -> 
 
     assert {"5.00", "4.92"} <= {*column("attention_table3", "dev_ppl")}
     assert {"24.6", "23.75"} <= {*column("attention_table2", "bleu_ende")}
+
+
+def test_published_figures_are_printed_with_all_their_digits() -> None:
+    given = (123456.789, 25.8, 65, 1e-5, 1234567.0, 2.3e19, 1e20, -0.1)
+    figures = [Figure(value, recalled=False) for value in given]
+    words = ["123456.789", "25.8", "65", "1e-05", "1.234567e6", "2.3e19", "1.0e20", "-0.1"]
+    assert [cell.text for cell in Notebook().printed(figures)[0]] == words
 
 
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:

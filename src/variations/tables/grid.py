@@ -251,15 +251,21 @@ def _decimals(values: Sequence[float]) -> int:
 
 
 def _as_printed(value: float, digits: int) -> str:
-    """The figure, with at least `digits` decimals."""
+    """The figure, with at least `digits` decimals; none of its own digits are cut off."""
     if abs(value) >= 1e6:
-        return scientific(value)
-    return f"{value:g}" if _places(value) >= digits else f"{value:.{digits}f}"
+        mantissa, exponent = f"{value:.14e}".split("e")
+        return f"{float(mantissa)}e{int(exponent)}"
+    return _shortest(value) if _places(value) >= digits else f"{value:.{digits}f}"
+
+
+def _shortest(value: float) -> str:
+    """A number as it stands in a file, without zeros at its end."""
+    return f"{value:.15g}"
 
 
 def _places(value: float) -> int:
     """Decimals of the shortest form of a number."""
-    return len(f"{value:g}".partition(".")[2])
+    return len(_shortest(value).partition(".")[2])
 
 
 def _letters(index: int) -> str:
