@@ -117,6 +117,15 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]
 
 
+def test_points_of_a_crossed_table_are_in_the_order_of_their_values(conf: Path, tmp_path: Path) -> None:
+    points = ["k=none,n=20", "k=2,n=1e3", "k=2,n=100", "k=10,n=20", "k=2,n=20", "k=0.05,n=1", "k=0.1,n=1", "k=-1,n=1"]
+    for point in points:
+        (tmp_path / "mine" / f"base,{point}" / "seed1").mkdir(parents=True)
+    found = define(SweepConfig(name="mine", table="papers", rows=["base"]), conf=conf, store=tmp_path)
+    ordered = ["k=-1,n=1", "k=0.05,n=1", "k=0.1,n=1", "k=2,n=20", "k=2,n=100", "k=2,n=1e3", "k=10,n=20", "k=none,n=20"]
+    assert [row.row.partition(",")[2] for row in found.rows] == ordered
+
+
 def test_a_base_row_outside_the_sweep_is_not_replaced_by_the_first_row(conf: Path, tmp_path: Path) -> None:
     (conf / "variation" / "papers" / "first.yaml").write_text("variation: {label: First}\n")
     (conf / "variation" / "papers" / "typo.yaml").write_text("variation: {label: Typo, base: bsae}\n")

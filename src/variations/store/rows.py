@@ -1,6 +1,7 @@
 """Rows of a table as the sweep file defines them."""
 
 import glob
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -282,7 +283,7 @@ def _crossed(rows: Sequence[RowDefinition], home: Path) -> dict[str, list[RowDef
     A row that was not run itself, in a sweep that was crossed, is left out; its variants are those of all rows.
     """
     points = {row.row: _points(row, home) for row in rows}
-    every = sorted({point for own in points.values() for point in own})
+    every = sorted({point for own in points.values() for point in own}, key=_by_values)
     found = {}
     for row in rows:
         itself = [row] if (home / row.row).is_dir() or not every else []
@@ -293,8 +294,23 @@ def _crossed(rows: Sequence[RowDefinition], home: Path) -> dict[str, list[RowDef
 def _points(row: RowDefinition, home: Path) -> list[str]:
     """The points of the axes at which the row has runs."""
     start = crossed_name(row.row, "")
-    names = sorted(path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
-    return [name.removeprefix(start) for name in names]
+    names = (path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
+    return sorted((name.removeprefix(start) for name in names), key=_by_values)
+
+
+def _by_values(point: str) -> list[tuple[str, float, tuple[tuple[int, str], ...]]]:
+    """A key that sorts points by the values of their axes: numbers by size, 0.05 before 0.1, then all others."""
+    axes = (part.partition("=") for part in point.split(","))
+    return [(key, _size(value), natural(value)) for key, _, value in axes]
+
+
+def _size(value: str) -> float:
+    """The number; infinity for what is none."""
+    try:
+        number = float(value)
+    except ValueError:
+        return math.inf
+    return math.inf if math.isnan(number) else number
 
 
 def _at(row: RowDefinition, point: str, first: str) -> RowDefinition:
