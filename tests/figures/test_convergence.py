@@ -75,8 +75,9 @@ def test_caveats_of_a_base_row_are_told_once():
     base = replace(BASE, caveats=("its training was ended early",))
     chained = replace(SLOW, base="fast", caveats=("edited",))
     found = convergence([base, replace(FAST, caveats=("fast indeed",)), SLOW, chained], "dev/bleu")
-    text = markdown(found, "dev/bleu")
-    for note in ("- Base: its training was ended early.", r"- Fast | one: fast indeed.", "- Slow: edited."):
+    text = markdown(found, "dev/a_b")
+    assert r"best dev/a\_b" in text
+    for note in ("- Base: its training was ended early.", r"- Fast \| one: fast indeed.", "- Slow: edited."):
         assert text.count(note) == 1, note
     rows = document(found, "dev/bleu")["rows"]
     assert [row["base_caveats"] for row in rows] == [["its training was ended early"]] * 2 + [["fast indeed"]]

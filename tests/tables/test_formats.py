@@ -43,9 +43,10 @@ def test_csv_has_a_line_a_row_and_plain_numbers(full: Table) -> None:
 @pytest.mark.slow
 def test_markdown_keeps_its_columns_with_any_label(full: Table, conf: Path, store: Path) -> None:
     (conf / "variation" / "papers" / "base.yaml").write_text("variation: {label: 'a|b_c*d'}\n")
-    table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store)
+    table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1, 4]), conf=conf), store)
     lines = [line for line in render(table, "markdown").splitlines() if line.startswith("|")]
     assert "a\\|b\\_c\\*d" in lines[2]
+    assert "- Without a result: a\\|b\\_c\\*d, seed 4: missing" in render(table, "markdown").splitlines()
     assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
 
 

@@ -13,6 +13,7 @@ from variations.configuration.tasks import named
 from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
+from variations.system.markdown import escaped
 
 Costs = dict[str, float]
 
@@ -109,14 +110,14 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
 def markdown(found: Sequence[Convergence], metric: str) -> str:
     """The table with notes; `metric` is the metric's label."""
     heads = ("row", "target", "row's best", "seeds that reached it", "steps", "tokens", "seconds", "FLOPs")
-    lines = [f"# Cost of reaching the base row's best {metric}", ""]
+    lines = [f"# Cost of reaching the base row's best {escaped(metric)}", ""]
     lines += [f"| {' | '.join(heads)} |", "|---|---:|---:|---|---:|---:|---:|---:|"]
     for item in found:
         aim, best = (fmean(values) for values in ([a.target for a in item.arrivals], [a.best for a in item.arrivals]))
         seeds = f"{len(item.arrived)} of {len(item.arrivals)}"
-        cells = [_cell(item.label), _level(aim), _level(best), seeds, *(_cost(item, key) for key in COSTS)]
+        cells = [escaped(item.label), _level(aim), _level(best), seeds, *(_cost(item, key) for key in COSTS)]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {note}" for note in notes(found)), "", f"<!-- {MADE_BY} -->"]
+    lines += ["", *(f"- {escaped(note)}" for note in notes(found)), "", f"<!-- {MADE_BY} -->"]
     return "\n".join(lines) + "\n"
 
 
@@ -171,7 +172,3 @@ def percent(change: float) -> str:
     rounded = round(100 * change)
     sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
     return f"{sign}{abs(rounded)} %"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")

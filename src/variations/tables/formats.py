@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from variations.store.atomic import json_text
+from variations.system.markdown import escaped
 from variations.tables import text as drawn
 from variations.tables.breakdown import break_down
 from variations.tables.footnotes import notes_of
@@ -68,9 +69,12 @@ def markdown(table: Table, look: Look = WHOLE) -> str:
 
 
 def _markdown(grid: Grid) -> str:
-    notes = [f"- {line}" for line in drawn.footnotes(grid, lambda mark: drawn.raised((mark,)))]
-    below = [*notes, *(f"- Without a result: {gap}" for gap in grid.gaps)]
-    return "\n".join([f"**{grid.title}**", "", *drawn.pipe_table(grid), *([""] if below else []), *below]) + "\n"
+    plain = [*grid.remarks, *(f"Without a result: {gap}" for gap in grid.gaps)]
+    notes = [f"{drawn.raised((mark,))} {escaped(text)}." for mark, text in grid.notes]
+    below = [f"- {line}" for line in (*notes, *map(escaped, plain))]
+    return (
+        "\n".join([f"**{escaped(grid.title)}**", "", *drawn.pipe_table(grid), *([""] if below else []), *below]) + "\n"
+    )
 
 
 def latex(table: Table, look: Look = WHOLE) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from variations.configuration.suggestions import did_you_mean
 from variations.system.errors import UserError
+from variations.system.markdown import escaped
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,7 @@ def pipe_table(grid: Grid) -> list[str]:
     """The lines of a pipe table, without title and notes."""
 
     def cell(text: str, marks: tuple[str, ...]) -> str:
-        for sign in "\\|*_":
-            text = text.replace(sign, f"\\{sign}")
-        return text.replace("<", "&lt;").replace("\n", " ") + raised(marks)
+        return escaped(text) + raised(marks)
 
     lines = [f"| {' | '.join(cell(column.title, column.marks) for column in grid.columns)} |"]
     lines.append(f"|{'|'.join('---:' if column.right else ':---' for column in grid.columns)}|")
