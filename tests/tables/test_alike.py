@@ -153,7 +153,7 @@ def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
     assert line.notes[0] == (
         "its dev PPL depends on trainer.limit_val_batches, which its base row does not share: not compared"
     )
-    text = render(build(define(sweep, store=store), store), "markdown")
+    text = render(build(define(sweep, store=store), store), "terminal")
     assert "the dev loss over 1 batch only (trainer.limit_val_batches)" in text
 
 

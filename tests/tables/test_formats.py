@@ -17,7 +17,7 @@ from variations.system.errors import UserError
 from variations.tables.formats import Look, latex_escape, render, terminal
 from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
 from variations.tables.table import Table, build, document
-from variations.tables.text import _fitting
+from variations.tables.text import Cell, Column, Grid, _fitting, select
 
 
 @pytest.mark.slow
@@ -86,6 +86,16 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
         render(full, "markdown", Look([]))
     with pytest.raises(UserError, match=r"no column 'stps'\. Did you mean 'steps'\? Its columns are group, row, param"):
         render(full, "markdown", Look(["stps"]))
+
+
+def test_notes_of_chosen_columns_are_lettered_without_gaps() -> None:
+    columns = [Column(key, key=key, marks=marks) for key, marks in (("row", ()), ("x", ("a", "b")), ("y", ("c",)))]
+    rows = [[Cell("r", ("*", "d")), Cell("1"), Cell("2", ("c", "e"))]]
+    grid = Grid("", columns, rows, [None], [(mark, f"note {mark}") for mark in "*abcde"])
+    found = select(grid, ["y"])
+    assert found.notes == [("*", "note *"), ("a", "note c"), ("b", "note d"), ("c", "note e")]
+    assert [column.marks for column in found.columns] == [(), ("a",)]
+    assert [cell.marks for cell in found.rows[0]] == [("*", "b"), ("a", "c")]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from variations.configuration.suggestions import did_you_mean
 from variations.system.errors import UserError
@@ -48,6 +48,8 @@ class Grid:
     """Keys of the columns that a remark explains; other remarks are about the whole table."""
 
 
+Marked = TypeVar("Marked", Cell, Column)
+
 DIFFERENCES = ("delta", "ci", "p", "agreeing_seeds")
 """Keys of the columns of a table that compare rows with their base rows in the sweep's measure."""
 
@@ -55,7 +57,7 @@ DIFFERENCES = ("delta", "ci", "p", "agreeing_seeds")
 def select(grid: Grid, keys: Sequence[str]) -> Grid:
     """The columns with these keys, in this order after the rows' names, with the notes and remarks about them.
 
-    Differences name their measure unless they directly follow it.
+    Letters of notes are given anew, without gaps. Differences name their measure unless they directly follow it.
 
     Raises:
         UserError: There is no such column, or none is named.
@@ -79,12 +81,18 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
                 title = f"{columns[place].title} ({measure.title})"
                 columns[place] = replace(columns[place], title=title)
     published = any(column.key.startswith("published") for column in columns)
+    letters = (mark for mark, _ in grid.notes if mark != "*")
+    notes = {mark: (mark if mark == "*" else next(letters), text) for mark, text in used_notes(grid, shown)}
+
+    def lettered(item: Marked) -> Marked:
+        return replace(item, marks=tuple(notes[mark][0] for mark in item.marks))
+
     return replace(
         grid,
         title=grid.title if published else grid.title.replace(": published and measured", ": measured"),
-        columns=columns,
-        rows=[[row[i] for i in shown] for row in grid.rows],
-        notes=used_notes(grid, shown),
+        columns=[lettered(column) for column in columns],
+        rows=[[lettered(row[i]) for i in shown] for row in grid.rows],
+        notes=[*notes.values()],
         remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
     )
 
