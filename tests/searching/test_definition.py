@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run
-from variations.configuration.places import SWEEPS
+from variations.configuration.places import CONF, SWEEPS
 from variations.searching.definition import Definition, define, is_search
 from variations.store.naming import run_folder
 from variations.system.errors import ConfigError
@@ -146,3 +146,20 @@ def test_all_faults_come_at_once(defined: Callable[..., Definition]) -> None:
 @pytest.mark.slow
 def test_a_search_without_a_space_is_a_fault(defined: Callable[..., Definition]) -> None:
     assert "search.space is empty" in faults(defined, model__dropout=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["mine", "mine,quick"])
+def test_trials_have_the_settings_with_which_their_search_was_defined(
+    defined: Callable[..., Definition], tmp_path: Path, config_dir: Path, recipe: str
+) -> None:
+    file = config_dir / "recipe/mine.yaml"
+    file.parent.mkdir()
+    quick = (CONF / "recipe/quick.yaml").read_text(encoding="utf-8")
+    file.write_text(quick, encoding="utf-8")
+    definition = defined(recipe=recipe, recipe__warmup="10,20")
+    values = {"recipe": "mine", "recipe.warmup": 20, "model.dropout": 0.1}
+    for edit in (lambda: file.write_text(quick.replace("lr: 0.5", "lr: 2.0"), encoding="utf-8"), file.unlink):
+        edit()
+        (config,) = definition.configs(0, values)
+        assert (config.recipe.lr, config.recipe.warmup, config.branch.warmup) == (0.5, 20, 2)

@@ -12,6 +12,7 @@ import optuna
 import pytest
 
 from variations.configuration.compose import to_dict
+from variations.configuration.places import CONF
 from variations.searching.definition import Definition
 from variations.searching.study import Study
 from variations.store import inputs
@@ -148,6 +149,39 @@ def test_a_study_does_not_continue_with_other_texts(defined: Make, tmp_path: Pat
     (tmp_path / "corpus" / "valid.de").write_text("other\n" * 9, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"valid\.de in .*/corpus changed after trial0 of the study 'probe' was"):
         Study(definition)
+
+
+@pytest.mark.slow
+def test_a_study_does_not_continue_with_a_changed_option_of_its_space(defined: Make, config_dir: Path) -> None:
+    file = config_dir / "recipe/mine.yaml"
+    file.parent.mkdir()
+    quick = (CONF / "recipe/quick.yaml").read_text(encoding="utf-8")
+    file.write_text(quick, encoding="utf-8")
+    space = {"recipe": "quick,mine", "recipe__warmup": "10,20", "model__dropout": "0.1"}
+    recipes = {**space, "sweep__search__sampler": "grid"}
+    study = Study(defined(**recipes, sweep__search__trials=4))
+    tried = proposals(study, lambda values: 1.0, 4)
+    first = next(number for number, values in enumerate(tried) if values["recipe"] == "mine")
+    Study(defined(**recipes, sweep__search__trials=5))
+    file.write_text(quick.replace("lr: 0.5", "lr: 2.0"), encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        Study(defined(**recipes, sweep__search__trials=6))
+    assert error.value.faults == [
+        f"recipe.lr changed after trial{first} of the study 'probe' was started (0.5 → 2.0), so further trials could "
+        "not be compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
+    ]
+
+
+@pytest.mark.slow
+def test_a_study_with_a_trial_of_other_settings_does_not_continue(defined: Make, tmp_path: Path) -> None:
+    """As made by a search that composed its trials of files that were edited meanwhile."""
+    proposals(Study(defined(sweep__search__trials=3)), lambda values: 1.0, 3)
+    file = tmp_path / "probe/trial1/seed1/config.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("lr: 0.5\n", "lr: 2.0\n"), encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"recipe\.lr changed after trial1 of the study 'probe' .* \(2\.0 → 0\.5\), so"
+    ):
+        Study(defined(sweep__search__trials=4))
 
 
 @pytest.mark.slow

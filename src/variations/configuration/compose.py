@@ -98,22 +98,33 @@ def _loader(given: Path | None) -> Loader:
     return loader_of(CONF, given)
 
 
+def frozen_loader() -> Loader:
+    """A new loader of the same folders, which reads each file only once."""
+    loader()  # which registers what the files use
+    return loader_of(CONF, doors.given(), frozen=True)
+
+
 def compose_node(
-    overrides: Sequence[str], *, config_name: str = "train", whole: bool = False
+    overrides: Sequence[str], *, config_name: str = "train", whole: bool = False, files: Loader | None = None
 ) -> tuple[DictConfig, dict[str, str | None]]:
     """Return the composed tree without Hydra's own part, and the option chosen in each group; `whole`: also in Hydra's.
+
+    Args:
+        overrides: What a user would type.
+        config_name: The primary configuration.
+        whole: Include Hydra's groups in the options.
+        files: Reads the files; None: `loader()`.
 
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    return _compose_node(overrides, config_name, _written(doors.folders()), whole=whole)
+    return _compose_node(overrides, config_name, _written(doors.folders()), files or loader(), whole=whole)
 
 
 def _compose_node(
-    overrides: Sequence[str], config_name: str, written: Hashable, *, whole: bool = False
+    overrides: Sequence[str], config_name: str, written: Hashable, found: Loader, *, whole: bool = False
 ) -> tuple[DictConfig, dict[str, str | None]]:
     """As `compose_node`, of files in the state that `written` identifies."""
-    found = loader()
     try:
         with _LOCK:
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
@@ -164,22 +175,23 @@ def _typed(schema: type[Any]) -> DictConfig:
     return cast(DictConfig, OmegaConf.structured(schema))
 
 
-def compose_run(overrides: Sequence[str] = ()) -> Any:
+def compose_run(overrides: Sequence[str] = (), *, files: Loader | None = None) -> Any:
     """Return the configuration, of its task's schema, that `train` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.
+        files: Reads the files; None: `loader()`.
 
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
-    return copy.deepcopy(_composed(tuple(overrides), _written(doors.folders())))
+    return copy.deepcopy(_composed(tuple(overrides), _written(doors.folders()), files or loader()))
 
 
 @lru_cache(maxsize=2048)
-def _composed(overrides: tuple[str, ...], written: Hashable) -> Any:
+def _composed(overrides: tuple[str, ...], written: Hashable, found: Loader) -> Any:
     """As `compose_run`, cached: Hydra takes a tenth of a second for a row, and a table composes it several times."""
-    node, _ = _compose_node(overrides, "train", written)
+    node, _ = _compose_node(overrides, "train", written, found)
     return to_config(node, RunConfig)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
@@ -42,7 +42,7 @@ class _Repository(ConfigRepository):
         super().__init__(config_search_path)
         self._parsed: dict[Any, ConfigResult] = {}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Repository":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """For each composition, which only replaces the list of sources."""
         return copy.copy(self)
 
@@ -60,6 +60,19 @@ class _Repository(ConfigRepository):
                 return None
             self._parsed[key] = found
         return copy.deepcopy(self._parsed[key])  # a composition changes it
+
+
+class _Frozen(_Repository):
+    """Reads each file only once: what is edited or deleted afterwards has no effect."""
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """As Hydra's."""
+        if config_path not in self._parsed:
+            found = super().load_config(config_path)
+            if found is None:
+                return None
+            self._parsed[config_path] = found
+        return copy.deepcopy(self._parsed[config_path])
 
 
 class _WithoutHydra(CachingConfigRepository):
@@ -94,8 +107,10 @@ def _of_hydra(item: InputDefault) -> bool:
     return isinstance(item, GroupDefault) and (item.group or "").startswith("hydra/")
 
 
-def loader_of(conf: Path, given: Path | None = None) -> Loader:
+def loader_of(conf: Path, given: Path | None = None, *, frozen: bool = False) -> Loader:
     """Hydra's loader of a folder, and of the one that `--config-dir` names, without Hydra's global state.
+
+    If it is `frozen`, it reads each file only once.
 
     `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
     """
@@ -105,7 +120,7 @@ def loader_of(conf: Path, given: Path | None = None) -> Loader:
     if given is not None:
         search_path.prepend("command-line", f"file://{given.resolve()}", anchor=SearchPathQuery(provider="schema"))
     loader = Loader(config_search_path=search_path)
-    loader.repository = _Repository(search_path)
+    loader.repository = (_Frozen if frozen else _Repository)(search_path)
     return loader
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -15,8 +15,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
+from variations.configuration.compose import compose_node, compose_run, frozen_loader, loader, to_config, to_dict
 from variations.configuration.faults import check
+from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
@@ -50,6 +51,8 @@ class Definition:
     """The configuration of `overrides`: the baseline, with its own values for the keys of the space."""
     enqueued: Mapping[str, Any] | None
     """Values of the baseline, which are tried first."""
+    files: Loader = field(repr=False, compare=False)
+    """Reads the configuration files as they were when the search was defined, so that all trials share settings."""
 
     @property
     def home(self) -> Path:
@@ -87,7 +90,7 @@ class Definition:
         Raises:
             ConfigError: this combination of values is invalid.
         """
-        config = compose_run(self.trial_overrides(values))
+        config = compose_run(self.trial_overrides(values), files=self.files)
         if found := check(config):
             raise ConfigError([fault.text for fault in found])
         config.name, config.runs = f"{TRIAL}{number}", str(self.home.parent)
@@ -191,7 +194,8 @@ def _composed(
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
     kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
     overrides = (*start, *own, *kept)
-    node, choices = compose_node(overrides)
+    files = frozen_loader()
+    node, choices = compose_node(overrides, files=files)
     base: Any = to_config(node, RunConfig)
     if settings.baseline is not None and base.variation.quoted:
         problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
@@ -199,7 +203,7 @@ def _composed(
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
     problems += _incomparable_faults(objectives, dimensions, named(base.task), to_dict(base))
-    problems += _trial_faults(overrides, node, dimensions)
+    problems += _trial_faults(overrides, node, dimensions, files)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
@@ -212,6 +216,7 @@ def _composed(
         overrides=overrides,
         base=base,
         enqueued=enqueued,
+        files=files,
     )
 
 
@@ -319,7 +324,7 @@ def _baseline_values(
     return values, found
 
 
-def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension]) -> list[str]:
+def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], files: Loader) -> list[str]:
     """Faults of the values at the ends of a space, each tried by itself; no fault is repeated."""
     found: list[str] = []
     groups = loader()
@@ -327,7 +332,7 @@ def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dime
         for value in dimension.ends():
             try:
                 if options(groups, dimension.key):
-                    config = compose_run([*overrides, dimension.override(value)])
+                    config = compose_run([*overrides, dimension.override(value)], files=files)
                 else:
                     changed = node.copy()
                     OmegaConf.update(changed, dimension.key, value)

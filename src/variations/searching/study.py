@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.configuration.compose import load
+from variations.configuration.compose import load, to_dict
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
 from variations.store import inputs
 from variations.store.atomic import told_if_unwritable
+from variations.store.identity import changed_keys
 from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 from variations.store.own_code import changed_inputs
 from variations.system.errors import ConfigError, UserError
 
@@ -212,7 +214,10 @@ class Study:
                 if definition.enqueued is not None:
                     study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
                 study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
-            elif faults := [*_changes(known, fresh, definition), *_other_inputs(definition, study)]:
+            elif faults := (
+                [*_changes(known, fresh, definition), *_other_inputs(definition, study)]
+                or _other_settings(definition, study)
+            ):
                 raise ConfigError(faults)
         return study
 
@@ -355,6 +360,26 @@ def _other_inputs(definition: Definition, study: Any) -> list[str]:
         "be compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
         for name in names
     ]
+
+
+def _other_settings(definition: Definition, study: Any) -> list[str]:
+    """Why a study cannot continue: its values now stand for other settings than those of one of its trials.
+
+    This compares whole configurations, since `fixed` leaves out what an option of the space sets.
+    """
+    for trial in study.get_trials(deepcopy=False):
+        if trial.state.name in ("WAITING", "FAIL"):
+            continue
+        for config in definition.configs(trial.number, trial.params):
+            folder = RunFolder(run_folder(config))
+            if folder.begun() and (changes := changed_keys(folder.config(), to_dict(config))):
+                values = "; ".join(f"{_short(old)} → {_short(new)}" for old, new in changes.values())
+                return [
+                    f"{', '.join(changes)} changed after {folder.row} of the study '{definition.name}' was started "
+                    f"({values}), so further trials could not be compared with it. Restore the former contents, or "
+                    "give this search another name: sweep.name=NAME."
+                ]
+    return []
 
 
 def _short(value: Any) -> str:
