@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from variations.configuration.compose import to_dict
 from variations.configuration.places import CONF
+from variations.searching.continuing import STORE
 from variations.searching.definition import Definition
 from variations.searching.study import Study
 from variations.store import inputs
@@ -193,6 +195,62 @@ def test_a_study_whose_runs_are_gone_tries_nothing_further(defined: Make, tmp_pa
     with pytest.raises(ConfigError, match=r"has 2 finished trials, but none of their runs is in .*/probe, so"):
         Study(defined())
     assert len(Study(defined(sweep__search__trials=2)).trials()) == 2  # nothing further to try
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["{}/study.log", "sqlite:///{}/study.db"])
+def test_a_study_belongs_to_the_store_in_which_it_was_started(tmp_path: Path, defined: Make, storage: str) -> None:
+    shared = {"sweep__search__storage": storage.format(tmp_path / "shared")}
+    first, second = (defined(**shared, runs=str(tmp_path / name)) for name in "ab")
+    Study(first).reserve("alive")
+    with pytest.raises(UserError) as error:
+        Study(second)
+    assert str(error.value) == (
+        f"the study 'probe' in {first.storage} was started on {socket.gethostname()} in {first.home}, and "
+        f"{second.home} does not contain its study.id: name the folder that contains its trials (runs=DIR), or give "
+        "this search another name: sweep.name=NAME."
+    )
+    assert not second.home.exists()
+    assert Study(first).running() == {0: "alive"}
+    first.home.parent.rename(tmp_path / "c")  # a store that has moved is still the same
+    assert Study(defined(**shared, runs=str(tmp_path / "c"))).running() == {0: "alive"}
+
+
+@pytest.mark.slow
+def test_of_two_stores_that_start_a_study_at_once_it_belongs_to_one(tmp_path: Path, defined: Make) -> None:
+    definitions = [defined(sweep__search__storage=str(tmp_path / "study.log"), runs=str(tmp_path / n)) for n in "abcd"]
+    begun: list[Study] = []
+    refused: list[str] = []
+
+    def work(definition: Definition) -> None:
+        try:
+            begun.append(Study(definition))
+        except UserError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=work, args=[definition]) for definition in definitions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (study,) = begun
+    assert len(refused) == 3
+    assert all(f" in {study.definition.home}, and" in text for text in refused)
+
+
+@pytest.mark.slow
+def test_a_study_of_an_earlier_version_belongs_to_the_store_that_has_its_trials(tmp_path: Path, defined: Make) -> None:
+    shared = {"sweep__search__storage": str(tmp_path / "study.log"), "sweep__search__trials": 2}
+    first, second = (defined(**shared, runs=str(tmp_path / name)) for name in "ab")
+    study = Study(first)
+    proposals(study, lambda values: 1.0, 2)
+    study.optuna.set_user_attr(STORE, None)
+    Study(second)  # nothing further is tried
+    Study(first)
+    with pytest.raises(
+        UserError, match=r"was started on .* in .*/a/probe, and .*/b/probe does not contain its study\.id"
+    ):
+        Study(second)
 
 
 @pytest.mark.slow

@@ -8,21 +8,17 @@ not on how often the search was interrupted.
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.configuration.compose import load, to_dict
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
+from variations.searching import continuing
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
-from variations.store import inputs
 from variations.store.atomic import told_if_unwritable
-from variations.store.identity import changed_keys
 from variations.store.ledger import RunFolder
-from variations.store.naming import run_folder
-from variations.store.own_code import changed_inputs
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
@@ -161,9 +157,10 @@ class Study:
         self.objectives: Sequence[Objective] = definition.objectives
         with told_if_unwritable(definition.home, "; choose another place with runs=DIR."):
             definition.home.mkdir(parents=True, exist_ok=True)
-        with self.lock():  # before a storage is made
-            pass
-        self.storage = open_storage(definition.storage)
+        file = Path(definition.storage.removeprefix("sqlite:///"))
+        self._lock = file.with_name(f".{file.name}.lock")  # of all stores that share the study
+        with self.lock():
+            self.storage = open_storage(definition.storage)
         self.optuna = self._begin()
 
     @contextmanager
@@ -176,8 +173,10 @@ class Study:
         from filelock import FileLock
         from optuna.exceptions import StorageInternalError
 
-        lock = FileLock(self.definition.home / ".search.lock")
-        with told_if_unwritable(self.definition.home, "; choose another place with runs=DIR."):
+        lock = FileLock(self._lock)
+        key = "runs=DIR" if self.definition.settings.storage is None else "sweep.search.storage=…"
+        with told_if_unwritable(self._lock.parent, f"; choose another place with {key}."):
+            self._lock.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         try:
             yield
@@ -195,11 +194,11 @@ class Study:
         from optuna.study import StudyDirection
 
         definition, settings = self.definition, self.definition.settings
-        fresh = _defined(definition)
+        fresh = continuing.facts_of(definition)
         with self.lock():
             names = optuna.get_all_study_names(self.storage)
             if definition.name not in names:
-                _refuse_orphans(definition)
+                continuing.refuse_orphans(definition)
             study = optuna.create_study(
                 storage=self.storage,
                 study_name=definition.name,
@@ -208,17 +207,18 @@ class Study:
                 pruner=make_pruner(settings.pruner, definition.base),
                 load_if_exists=True,
             )
+            continuing.refuse_foreign(definition, study)
             known = study.user_attrs.get(DEFINED)
             if known is None:
+                continuing.claim(definition, study)
                 study.set_metric_names([objective.key for objective in self.objectives])
                 if definition.enqueued is not None:
                     study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
                 study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
-            elif faults := (
-                [*_changes(known, fresh, definition), *_other_inputs(definition, study)]
-                or _other_settings(definition, study)
-            ):
+            elif faults := continuing.faults(known, fresh, definition, study):
                 raise ConfigError(faults)
+            elif continuing.trial_folders(definition):  # of an earlier version, whose studies do not say where
+                continuing.claim(definition, study)
         return study
 
     # Trials ---------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Study:
         for folder in folders:
             former = (RunFolder(self.definition.home / f"{TRIAL}{k}" / folder.path.name) for k in numbers)
             first = next((each for each in former if each.begun()), None)
-            if first is not None and (names := other_inputs(folder, first)):
+            if first is not None and (names := continuing.other_inputs(folder, first)):
                 return f"{', '.join(names)} changed after {first.row} was started, with which it could not be compared"
         return None
 
@@ -295,102 +295,3 @@ class Study:
     def running(self) -> dict[int, str | None]:
         """Open trials, each with the search process that owns it."""
         return {trial.number: trial.user_attrs.get(OWNER) for trial in self.trials() if trial.state.name == "RUNNING"}
-
-
-def _defined(definition: Definition) -> dict[str, Any]:
-    facts = {
-        "space": {dimension.key: dimension.plain() for dimension in definition.dimensions},
-        "metrics": {objective.key: objective.direction for objective in definition.objectives},
-        "fixed": definition.fixed(),
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(facts, sort_keys=True))
-    return plain
-
-
-def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Definition) -> list[str]:
-    """Why a study cannot continue with this definition; number of trials, sampler and pruner may change."""
-    found = []
-    words = {"space": "another space", "metrics": "other metrics", "fixed": "other settings of its trials"}
-    for part, text in words.items():
-        old, new = known.get(part, {}), fresh[part]
-        keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-        if keys:
-            listed = "; ".join(f"{key}: {_short(old.get(key))} → {_short(new.get(key))}" for key in keys)
-            found.append(
-                f"the study '{definition.name}' in {definition.storage} was started with {text} ({listed}), so its "
-                "trials could not be compared. Give this search another name: sweep.name=NAME."
-            )
-    return found
-
-
-def other_inputs(folder: RunFolder, former: RunFolder) -> list[str]:
-    """Names of the texts and own modules that differ between the runs of two trials."""
-    here, there = inputs.remembered(folder), inputs.remembered(former)
-    return inputs.other_texts(here, there, folder.config(), former.config()) + inputs.other_modules(here, there)
-
-
-def _other_inputs(definition: Definition, study: Any) -> list[str]:
-    """Why a study cannot continue: its texts or its own code have changed since its first finished trial began.
-
-    Nor can it if it has finished trials but none of their runs, from which this would be seen.
-    """
-    folders = [RunFolder(path.parent) for path in definition.home.glob(f"{TRIAL}[0-9]*/seed*/config.yaml")]
-    begun = [folder for folder in folders if folder.begun()]
-    if not begun:
-        states = [trial.state.name for trial in study.get_trials(deepcopy=False)]
-        finished, counted = states.count("COMPLETE"), len(states) - states.count("WAITING")
-        if not finished or counted >= definition.total:  # nothing further is tried
-            return []
-        return [
-            f"the study '{definition.name}' in {definition.storage} has {finished} finished trials, but none of their "
-            f"runs is in {definition.home}, so it is not known whether further trials would use the same texts. Name "
-            "the folder that contains them (runs=DIR), put them back, or give this search another name: "
-            "sweep.name=NAME."
-        ]
-    numbers = {trial.number for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"}
-    by_number = {int(folder.row.removeprefix(TRIAL)): folder for folder in begun}
-    first = by_number[min(by_number.keys() & numbers, default=max(by_number))]
-    try:
-        found = changed_inputs(load(first.path / "config.yaml"), first)
-    except UserError as error:
-        return [str(error)]
-    names = [sentence.partition(" changed after ")[0] for sentence in found]
-    return [
-        f"{name} changed after {first.row} of the study '{definition.name}' was started, so further trials could not "
-        "be compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
-        for name in names
-    ]
-
-
-def _other_settings(definition: Definition, study: Any) -> list[str]:
-    """Why a study cannot continue: its values now stand for other settings than those of one of its trials.
-
-    This compares whole configurations, since `fixed` leaves out what an option of the space sets.
-    """
-    for trial in study.get_trials(deepcopy=False):
-        if trial.state.name in ("WAITING", "FAIL"):
-            continue
-        for config in definition.configs(trial.number, trial.params):
-            folder = RunFolder(run_folder(config))
-            if folder.begun() and (changes := changed_keys(folder.config(), to_dict(config))):
-                values = "; ".join(f"{_short(old)} → {_short(new)}" for old, new in changes.values())
-                return [
-                    f"{', '.join(changes)} changed after {folder.row} of the study '{definition.name}' was started "
-                    f"({values}), so further trials could not be compared with it. Restore the former contents, or "
-                    "give this search another name: sweep.name=NAME."
-                ]
-    return []
-
-
-def _short(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _refuse_orphans(definition: Definition) -> None:
-    """Refuse folders of trials whose study is missing, which would be mistaken for those of a new study."""
-    left = sorted(path.name for path in definition.home.glob(f"{TRIAL}[0-9]*") if path.is_dir())
-    if left:
-        raise UserError(
-            f"{definition.home} contains {len(left)} trials ({left[0]}, …), but their study is not in "
-            f"{definition.storage}: name its storage with sweep.search.storage=…, or another search with sweep.name=…."
-        )
