@@ -1,5 +1,7 @@
 """Overrides of the command line: what is a fault, and what is said of it."""
 
+from pathlib import Path
+
 import pytest
 from command_lines import faults_of
 
@@ -201,3 +203,19 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
 def test_several_sweeps_are_one_fault() -> None:
     line = "sweep=quickstart,my_ablation"
     assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("multirun", "line"),
+    [
+        (False, "name=b"),
+        (True, "sweep=quickstart"),
+        (True, "model=transformer,weighted"),
+        (True, "sweep=search_toy"),
+    ],
+)
+def test_the_folder_of_a_run_is_no_run_store(tmp_path: Path, multirun: bool, line: str) -> None:
+    (tmp_path / "config.yaml").touch()
+    found = faults_of(line, f"runs={tmp_path}", multirun=multirun)
+    assert found == [f"runs={tmp_path} is the folder of one run: give the root of the run store, some folders up."]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
+from variations.commands.stored import root_of
 from variations.configuration.compose import compose_node, compose_run, loader, to_config
 from variations.configuration.doors import shown
 from variations.configuration.faults import check
@@ -120,7 +121,7 @@ def _single_faults(
     if isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models:
         found = [fault for fault in found if len(fault.keys) == 1]  # other rules hold for its rows, not for this
     if runs_models and isinstance(config, RunConfig):
-        found += _run_faults(config)
+        found += [*_run_faults(config), *(Fault(("runs",), text) for text in _store_faults(config.runs))]
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))
@@ -134,15 +135,24 @@ def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
         if PLUGIN in lines or is_search(own):
-            define(own)
-            return []
+            return _store_faults(define(own).base.runs)
         jobs = composed_jobs(tuple(lines))
     except UserError as error:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]
         return [] if EVERYTHING in screened.doubtful else found
-    found = row_faults({job.row: job.config for job in jobs}, screened.doubts)
+    found = _store_faults(jobs[0].config.runs)
+    found += row_faults({job.row: job.config for job in jobs}, screened.doubts)
     found += [fault.text for fault in idle(lines, jobs) if not screened.doubts(fault.keys)]
     return found or [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]
+
+
+def _store_faults(runs: str) -> list[str]:
+    """Why the run store cannot be used, as readers say it."""
+    try:
+        root_of(runs)
+    except UserError as error:
+        return [str(error)]
+    return []
 
 
 def _run_faults(config: RunConfig) -> list[Fault]:
