@@ -3,6 +3,7 @@
 import ast
 import doctest
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 import variations
 from variations.commands import api
 from variations.commands import run as run_module
-from variations.configuration.compose import compose_run
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.tasks import named
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
@@ -80,6 +81,27 @@ def test_all_faults_are_told_before_training() -> None:
     with pytest.raises(ConfigError) as error:
         variations.train("modle=weighted", "decode.beam=0")
     assert len(error.value.faults) == 2
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_finished_run_under_another_name_is_refused(tmp_path: Path) -> None:
+    words = (f"runs={tmp_path}", "logger=none")
+    home = tmp_path / "single" / "a" / "seed1"
+    folder = RunFolder(home).create(to_dict(compose_run([*words, "name=a"])))
+    folder.write_result({"schema": 1})
+    folder.set_status("finished")
+    copy = tmp_path / "single" / "c" / "seed1"
+    shutil.copytree(home, copy)
+    assert variations.train(*words, "name=a").path == home
+    with pytest.raises(UserError) as error:
+        variations.train(*words, "name=c")
+    assert str(error.value) == (
+        f"{copy}: config.yaml has name='a', so this folder is a copy of another one or was renamed: move it away and "
+        "train the missing run, or if it was renamed, put the new name into name of that file."
+    )
+    file = copy / "config.yaml"
+    file.write_text(file.read_text().replace("name: a\n", "name: c\n"))
+    assert variations.train(*words, "name=c").path == copy
 
 
 @pytest.mark.slow

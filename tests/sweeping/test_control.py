@@ -1,5 +1,6 @@
 """How a sweep handles the outcomes of its rows, under a scripted pool."""
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -433,6 +434,15 @@ def test_a_finished_row_with_the_result_of_another_run_is_named_and_not_skipped(
     (outcome,) = rows("b", changes=["model.h=2"])
     assert outcome.state == "failed"
     assert "config.yaml is not the configuration of result.json" in outcome.reason
+
+
+@pytest.mark.slow
+def test_a_row_whose_folder_is_a_copy_of_another_one_is_named_and_not_skipped(rows: Any, finished: Any) -> None:
+    home = finished(rows("a")[0]).path
+    shutil.copytree(home.parent, home.parent.with_name("b"))
+    (outcome,) = rows("b")
+    assert outcome.state == "failed"
+    assert "b/seed1: config.yaml has variation.row='a', so this folder is a copy of another one" in outcome.reason
 
 
 @pytest.mark.slow

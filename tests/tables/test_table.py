@@ -345,8 +345,8 @@ def test_a_run_that_was_copied_to_the_folder_of_another_seed_does_not_count(
     table = read(seeds=[1, 2])
     assert table.lines[0].measured["test.bleu"].n == 1
     assert table.gaps[0] == (
-        "base, seed 2: broken (config.yaml has seed 1, so this folder is a copy of another run or was renamed: train "
-        "the missing seed)"
+        "base, seed 2: broken (config.yaml has seed 1, so this folder is a copy of another run or was renamed: move "
+        "it away and train the missing seed)"
     )
     known = Store(store)
     faults = {run.folder.path.name: known.summary(run).fault for run in known.sweep("papers") if run.row == "base"}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.overrides import leaf_keys
+from variations.configuration.places import SEED_FOLDER
 from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import is_number, json_text
 from variations.system.errors import ConfigError, UserError
@@ -100,6 +101,34 @@ def exchanged(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | Non
     )
 
 
+def misplaced(path: Path, config: Mapping[str, Any]) -> str | None:
+    """Why a run with this configuration was not made in the folder `path`; None if it may have been."""
+    match = SEED_FOLDER.fullmatch(path.name)
+    if match is None:
+        return None
+    if (seed := config.get("seed", int(match[1]))) != int(match[1]):
+        return (
+            f"config.yaml has seed {seed}, so this folder is a copy of another run or was renamed: move it away and "
+            "train the missing seed"
+        )
+    if (own := _own_folder(config)) in (None, path.parent.name):
+        return None
+    key = "name" if config.get("name") is not None else "variation.row"
+    return (
+        f"config.yaml has {key}={own!r}, so this folder is a copy of another one or was renamed: move it away and "
+        f"train the missing run, or if it was renamed, put the new name into {key} of that file"
+    )
+
+
+def _own_folder(config: Mapping[str, Any]) -> str | None:
+    """The name of the folder in which a run was made; None if it was made of the whole configuration."""
+    sweep, variation = config.get("sweep") or {}, config.get("variation") or {}
+    if config.get("name") is not None:
+        return str(config["name"])
+    in_a_table = isinstance(sweep, Mapping) and sweep.get("name") and isinstance(variation, Mapping)
+    return variation.get("row") if in_a_table else None
+
+
 def refuse_damaged(
     path: Path, result: Mapping[str, Any], task: str | None, config: Mapping[str, Any] | None = None
 ) -> None:
@@ -108,6 +137,8 @@ def refuse_damaged(
     Raises:
         UserError: It is damaged, was edited, or is another run's.
     """
+    if config is not None and (fault := misplaced(path, config)):
+        raise UserError(f"{path}: {fault}.")
     if fault := result_fault(result, task) or (exchanged(config, result) if config is not None else None):
         raise UserError(f"{path} is damaged ({fault}): restore result.json, or delete it to test the run again.")
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from variations.configuration.places import SEED_FOLDER
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.atomic import read_stored, stored_path
-from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault
+from variations.store.contents import config_fault, exchanged, intact_measurements, misplaced, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
@@ -212,32 +211,14 @@ def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
 
 def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:
     """Why stored files are not those of this run, although they can be read; None if they are."""
-    if SEED_FOLDER.fullmatch(folder.path.name) and config.get("seed", folder.seed) != folder.seed:
-        return (
-            f"config.yaml has seed {config['seed']}, so this folder is a copy of another run or was renamed: train the "
-            "missing seed"
-        )
-    if (own := own_folder(config)) not in (None, folder.row) and SEED_FOLDER.fullmatch(folder.path.name):
-        key = "name" if config.get("name") is not None else "variation.row"
-        return (
-            f"config.yaml has {key}={own!r}, so this folder is a copy of another one or was renamed: train the missing "
-            f"run, or if it was renamed, put the new name into {key} of that file"
-        )
+    if fault := misplaced(folder.path, config):
+        return fault
     if not config.get("trainer"):
         return "config.yaml is not complete: it has no trainer"
     for key in GROUPS:
         if not isinstance(config.get(key) or {}, Mapping):
             return f"config.yaml: {key} does not contain keys and values"
     return config_fault(config) or result_fault(result or {}, config.get("task")) or exchanged(config, result or {})
-
-
-def own_folder(config: Mapping[str, Any]) -> str | None:
-    """The name of the folder in which a run was made; None if it was made of the whole configuration."""
-    sweep, variation = config.get("sweep") or {}, config.get("variation") or {}
-    if config.get("name") is not None:
-        return str(config["name"])
-    in_a_table = isinstance(sweep, Mapping) and sweep.get("name") and isinstance(variation, Mapping)
-    return variation.get("row") if in_a_table else None
 
 
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader: Reader) -> Row:
