@@ -73,6 +73,17 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sweep", ["single", "grid"])
+def test_runs_without_a_sweep_file_are_continued_by_the_command_that_started_them(
+    make_run: Any, store: Path, sweep: str
+) -> None:
+    make_run(sweep, "a", 1, None, state="interrupted")
+    assert command(f"sweep.name={sweep}", f"runs={store}", "format=csv").stderr == (
+        f"None of these runs is finished in {store}. To continue them, repeat the commands that started them.\n"
+    )
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -69,7 +69,7 @@ def show(config: TableConfig) -> None:
     if running := sum(run.state == "running" for run in runs):
         sys.stderr.write(f"{running} of {len(runs)} runs {'is' if running == 1 else 'are'} running.\n")
     elif runs and not any(run.finished for run in runs):
-        sys.stderr.write(f"None of these runs is finished in {config.store}. To train them: {_training_line()}\n")
+        sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice()}\n")
     if config.report:
         line = _report(config, report)
         if config.format == "terminal" and config.out is None:
@@ -117,10 +117,13 @@ def _put(table: Table, config: TableConfig) -> None:
         put(render(table, config.format, look), config.out)
 
 
-def _training_line() -> str:
-    """The command that trains the runs of this table."""
+def _advice() -> str:
+    """How to train the runs of this table. What they are is known only of a sweep file."""
     chosen = [word for word in typed() if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
-    return " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen + typed_again())])
+    if not any(word.startswith("sweep=") for word in chosen):
+        return "To continue them, repeat the commands that started them."
+    line = " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen + typed_again())])
+    return f"To train them: {line}"
 
 
 def _say(text: str) -> None:
