@@ -16,6 +16,7 @@ import variations
 from variations.commands import api
 from variations.commands import run as run_module
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.places import spelled
 from variations.configuration.tasks import named
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
@@ -102,6 +103,19 @@ def test_a_copy_of_a_finished_run_under_another_name_is_refused(tmp_path: Path) 
     file = copy / "config.yaml"
     file.write_text(file.read_text().replace("name: a\n", "name: c\n"))
     assert variations.train(*words, "name=c").path == copy
+
+
+@pytest.mark.slow
+def test_after_a_single_run_the_command_that_prints_all_names_their_run_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (f"runs={tmp_path / 'of today'}", "name=a", "logger=none")
+    folder = RunFolder(tmp_path / "of today/single/a/seed1").create(to_dict(compose_run(words)))
+    folder.write_result({"scores": {"test": {"bleu": {"value": 12.0}}}})
+    folder.set_status("finished")
+    variations.train(*words)
+    told = f"{spelled('table')} sweep.name=single 'runs={tmp_path}/of today'"
+    assert capsys.readouterr().err == f"test BLEU 12.00 · all single runs: {told}\n"
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from variations.configuration import surroundings
+from variations.configuration import doors, surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
@@ -31,6 +32,7 @@ from variations.store.lease import hold
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.store.row_files import fingerprint_of
+from variations.store.run_folder import SINGLE
 from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.system.exceptions import raised, short_traceback
@@ -89,8 +91,12 @@ def _told_score(config: RunConfig, folder: RunFolder) -> str:
     if found is None:
         return ""
     measure, value = found
-    others = f" · all single runs: {spelled('table')} sweep.name=single" if config.sweep.name is None else ""
-    return f"{measure.label} {measure.text(value)}{others}"
+    told = f"{measure.label} {measure.text(value)}"
+    if config.sweep.name is not None:
+        return told
+    store = [f"runs={config.runs}"] if config.runs != RunConfig.runs else []
+    words = [f"sweep.name={SINGLE}", *store, *doors.typed_again()]
+    return f"{told} · all single runs: {spelled('table')} {shlex.join(words)}"
 
 
 def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:
