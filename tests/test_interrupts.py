@@ -15,19 +15,20 @@ from variations.tasks.translation.config import TranslationConfig
 pytestmark = pytest.mark.usefixtures("restored_signals")
 
 
+@pytest.mark.parametrize("sweep", ["quickstart", "babi_memn2n_1k"])  # the second gets the task of its rows
 def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sweep: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, **__: object) -> list[str]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("variations.commands.cli.preflight", interrupted)
-    monkeypatch.setattr(sys, "argv", ["src/train.py", "--multirun", "sweep=quickstart"])
+    monkeypatch.setattr(sys, "argv", ["src/train.py", "--multirun", f"sweep={sweep}"])
     with pytest.raises(SystemExit) as stop:
         command(lambda config: None, schema=TranslationConfig, config_name="train", multirun=True)()
     assert stop.value.code == 130
     assert capsys.readouterr().err == (
-        "\nInterrupted. To continue, run the same command again:\n  python src/train.py --multirun sweep=quickstart\n"
+        f"\nInterrupted. To continue, run the same command again:\n  python src/train.py --multirun sweep={sweep}\n"
     )
 
 

@@ -61,12 +61,13 @@ def start(verb: str) -> None:
 @contextmanager
 def told_when_interrupted() -> Iterator[None]:
     """Say how to continue after Ctrl-C, which may come while rows are still being composed."""
+    typed = list(sys.argv)  # which the command may complete
     try:
         yield
     except (KeyboardInterrupt, Exception) as stop:
         if not by_ctrl_c(stop):
             raise
-        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line()}\n")
+        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line(typed)}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 

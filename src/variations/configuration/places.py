@@ -8,6 +8,7 @@ checkout a link to `sweeps/`.
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -27,8 +28,8 @@ def spelled(verb: str) -> str:
     return f"python src/{verb}.py"
 
 
-def same_line() -> str:
-    """The command that was typed, to be repeated."""
-    first, *rest = sys.argv
+def same_line(typed: Sequence[str]) -> str:
+    """The command that was typed, as `sys.argv` had it, to be repeated."""
+    first, *rest = typed
     start = [first] if first.startswith(f"{PROGRAM} ") else [shlex.join(["python", first])]
     return " ".join([*start, *map(shlex.quote, rest)])

@@ -213,7 +213,7 @@ def unpublished(task: Task, kind: Published, row: Row) -> str | None:
 
 def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
     """Why a row cannot be compared with its base row: other data, texts or references, or another convention."""
-    ours, theirs = task.data_name(row.config), task.data_name(base.config)
+    ours, theirs = (task_of(side.config).data_name(side.config) for side in (row, base))
     if ours != theirs:
         return f"measured on {ours}, its base row on {theirs}: not compared"
     if len(_conventions(row, measure) | _conventions(base, measure)) > 1:
