@@ -235,7 +235,8 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
         (
             "name: other\ntable: quickstart\n",
             ": name: other is not the name of the file: write name: mine, because sweeps of the same name share the "
-            "folders of their runs.",
+            "folders of their runs. To keep other runs under another name, copy the file to other.yaml, or type "
+            "sweep.name=other.",
         ),
     ],
 )

@@ -37,7 +37,7 @@ class FiguresConfig(Asked, SweepKeys):
     """`all`: those of stored runs. `attention` and `drawings` (of tested items, such as trees): with run=FOLDER."""
     out: str | None = None
     """Folder for the files; null: <runs>/<sweep>/figures, or figures in the run's folder."""
-    format: str = choice("svg", "svg", "png")
+    format: str = choice("svg", "svg", "png", "pdf")
     metric: str = AUTO
     """The quantity in learning_curves and convergence, such as dev/nll; auto: the one that fits the sweep's metric."""
     x: str | None = choice(None, *COSTS)

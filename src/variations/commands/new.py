@@ -18,7 +18,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 BASE = "base"
 SWEEP = """\
 # The question that this table answers. `{plan} {typed}` shows what each row changes and costs.
-name: {name}  # its runs are kept in runs/{name}/
+name: {name}  # as the file; its runs are kept in runs/{name}/
 table: {name}  # the folder of its rows: {variation}/
 rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such as quickstart/weighted
 seeds: [1, 2, 3]  # fewer than three say little about chance

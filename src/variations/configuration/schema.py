@@ -307,10 +307,10 @@ class SweepConfig:
     overrides: list[str] = field(default_factory=list)
     """Overrides for every row."""
     at_once: int | str | None = number_or_auto(None, ge=1)
-    """Largest number of rows at the same time; null: as many as the launcher can run (on a CPU, one); `auto`: the
+    """Largest number of runs at the same time; null: as many as the launcher can run (on a CPU, one); `auto`: the
     number that is fastest on this machine's CPU, measured first."""
     retries: int = number(1, ge=0)
-    """How often a failed row is retried before the sweep ends."""
+    """How often a failed run is retried before the sweep ends."""
     reuse: bool = True
     """A row that differs from another only at test time uses the other's trained weights."""
     shares: list[str] = field(default_factory=list)

@@ -129,7 +129,8 @@ def _name_faults(name: Any, option: str) -> list[str]:
         return [f"name: YAML reads this word as {str(name).lower()}: write it in quotes, or choose another name."]
     return [
         f"name: {name} is not the name of the file: write name: {option}, because sweeps of the same name share the "
-        "folders of their runs."
+        f"folders of their runs. To keep other runs under another name, copy the file to {name}.yaml, or type "
+        f"sweep.name={name}."
     ]
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from variations.store.atomic import destination, replaced, told_if_unwritable
@@ -78,7 +79,12 @@ def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: in
     handles = [Line2D([], [], **look) for _, look in lines]
     names = [name for name, _ in lines]
     figure.legend(handles, names, loc="outside upper center", ncols=columns, **options)
-    figure.supxlabel(note, fontsize=8, color="#555555")
+    # 16 characters of this size are an inch wide; a sentence that is longer than the figure would be cut.
+    width = int(16 * figure.get_figwidth())
+    wrapped = "\n".join(fill(line, width) for line in note.split("\n"))
+    figure.supxlabel(wrapped, fontsize=8, color="#555555")
+    rows = -(-len(lines) // columns)
+    figure.set_figheight(figure.get_figheight() + 0.25 * max(0, rows - 4))  # the panels keep their size
 
 
 def plain(text: str) -> str:
@@ -109,7 +115,7 @@ def unit_of(key: str, largest: float) -> Unit:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write `figure` to `path` (.svg or .png), completely or not at all; equal figures give equal bytes.
+    """Write `figure` to `path` (.svg, .png or .pdf), completely or not at all; equal figures give equal bytes.
 
     Raises:
         UserError: `path` cannot be written.
@@ -117,10 +123,14 @@ def save(figure: Any, path: Path) -> Path:
     from matplotlib import rc_context
 
     kind = path.suffix.removeprefix(".")
-    metadata: dict[str, Any] = {"Date": None, "Creator": MADE_BY} if kind == "svg" else {"Software": MADE_BY}
+    by_kind: dict[str, dict[str, Any]] = {
+        "svg": {"Date": None, "Creator": MADE_BY},
+        "pdf": {"CreationDate": None, "Creator": MADE_BY},
+        "png": {"Software": MADE_BY},
+    }
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
+        figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=by_kind[kind])
     with told_if_unwritable(path, "; choose another folder with out=DIR."), replaced(destination(path)) as temporary:
         temporary.write_bytes(buffer.getvalue())
     return path

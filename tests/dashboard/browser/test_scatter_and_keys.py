@@ -93,11 +93,10 @@ def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: 
             browser_store.write(tmp_path, f"row{at}", seed, sweep="along", base=None, bleu=70 + 5 * at + seed, **keys)
     tab.open(serve(tmp_path), view="keys")
     assert tab.page.locator("h2").inner_text() == (
-        "Most of the variance (94 %) belongs to keys that changed together; "
-        "these runs cannot say which of them matters."
+        "Most of the variance (94 %) belongs to several keys together; these runs cannot say which of them matters."
     )
     assert tab.texts("#importance td.share")[:3] == ["cannot be separated from the other keys"] * 3
-    assert tab.texts("#importance .shared > *")[::2] == ["shared: keys that changed together, not separable", "94 %"]
+    assert tab.texts("#importance .shared > *")[::2] == ["shared: explained by several keys, not separable", "94 %"]
     assert tab.texts("#importance .rest > *")[::2] == ["not explained: interactions, seeds, chance", "6 %"]
 
 

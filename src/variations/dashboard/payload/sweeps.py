@@ -298,7 +298,7 @@ class Importance(TypedDict):
     effects: list[Effect]
     """Largest share first; empty where `reason` says why."""
     shared: float | None
-    """The share that keys which changed together explain, but no single one of them."""
+    """The share that several keys explain together, but no single one of them."""
     rest: float | None
     """The share that all keys together do not explain: interactions, seeds, chance."""
     p: float | None

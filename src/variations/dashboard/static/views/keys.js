@@ -54,7 +54,7 @@ V.views = V.views || {};
         "tbody",
         {},
         found.effects.map((effect) => line(effect.keys.flatMap((key, at) => [at ? " with " : "", V.el("code", { text: V.breakable(name(sweep, key)) }), name(sweep, key) === key ? "" : ` ${key}`]), effect.share, V.known(effect.p) ? V.p(effect.p) : "–", effect.p < 0.05 ? "sure" : "chance")),
-        found.shared >= 0.005 ? line("shared: keys that changed together, not separable", found.shared, "", "shared") : null,
+        found.shared >= 0.005 ? line("shared: explained by several keys, not separable", found.shared, "", "shared") : null,
         V.known(found.rest) ? line("not explained: interactions, seeds, chance", found.rest, "", "rest") : null,
       ),
     );
@@ -67,7 +67,7 @@ V.views = V.views || {};
     const [first] = found.effects;
     const along = first.keys.length > 1 ? ` (with ${V.count(first.keys.length - 1, "key")} that changed along with it)` : "";
     const together = found.shared > (first.share ?? 0);
-    const share = `${together ? "keys that changed together" : `${name(sweep, first.keys[0])}${along}`}, ${Math.round(100 * (together ? found.shared : first.share))} % of the variance of ${found.label}`;
+    const share = `${together ? "several keys, not separable" : `${name(sweep, first.keys[0])}${along}`}, ${Math.round(100 * (together ? found.shared : first.share))} % of the variance of ${found.label}`;
     const [p, sure] = together ? [found.p, found.p < 0.05] : [first.p, first.p < 0.05 && first.share > 0];
     const scored = sweep.rows.filter((row) => row.score !== null);
     if (scored.length && scored.every((row) => row.not_trained)) return `Largest share: ${share}, but no row counts as trained`;
@@ -75,7 +75,7 @@ V.views = V.views || {};
     const left = scored.filter((row) => row.not_trained).length;
     const out = left ? `, without ${left} of ${V.count(scored.length, "row")}, not trained` : "";
     if (!together) return `What matters most: ${share} (${V.count(found.runs, "run")}${out})`;
-    const most = found.shared > 0.5 ? `Most of the variance (${Math.round(100 * found.shared)} %) belongs to keys that changed together` : `Largest share: ${share}`;
+    const most = found.shared > 0.5 ? `Most of the variance (${Math.round(100 * found.shared)} %) belongs to several keys together` : `Largest share: ${share}`;
     return `${most}; these runs cannot say which of them matters.`;
   }
 
