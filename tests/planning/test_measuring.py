@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,27 @@ def test_texts_that_were_edited_since_are_told_before_anything_is_trained(
     )
     assert "Left: 1 run (1 finished)" in told
     assert "warning: transformer, seed 1: train.en" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_counted_flops_are_those_of_the_updates_that_are_left(tmp_path: Path) -> None:
+    words = ["sweep=quickstart", f"runs={tmp_path}", "rows=[transformer]", "seeds=[1,2]"]
+
+    def left() -> float:
+        told = re.search(r"Left: 2 runs, (\S+) FLOPs in all", render(words, PlanConfig(measure=False)))
+        assert told is not None
+        return float(told[1])
+
+    whole = left()
+    (row,) = plan_rows(words)
+    assert row.config is not None
+    config = replace(row.config, seed=1)
+    folder, half = RunFolder(run_folder(config)).create(to_dict(config)), config.trainer.max_steps // 2
+    folder.set_status("interrupted")
+    path = folder.checkpoints / f"step{half}.ckpt"
+    path.write_bytes(b"")
+    sidecar(path).write_text(file_sha256(path))
+    assert left() == pytest.approx(0.75 * whole, rel=0.05)  # two figures are printed
 
 
 def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> None:

@@ -187,6 +187,15 @@ def test_a_study_with_a_trial_of_other_settings_does_not_continue(defined: Make,
 
 
 @pytest.mark.slow
+def test_a_study_continues_after_a_stop_between_a_trial_and_its_values(defined: Make) -> None:
+    """The storage has the trial before its values, which a sampler may take seconds to choose."""
+    study = Study(defined(sweep__search__trials=3))
+    proposals(study, lambda values: 1.0, 1)
+    study.optuna.ask()
+    assert [trial.state.name for trial in Study(defined(sweep__search__trials=3)).trials()] == ["COMPLETE", "RUNNING"]
+
+
+@pytest.mark.slow
 def test_a_study_whose_runs_are_gone_tries_nothing_further(defined: Make, tmp_path: Path) -> None:
     """Its texts may have changed since: only the runs know theirs."""
     proposals(Study(defined()), lambda values: 1.0, 2)

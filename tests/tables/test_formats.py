@@ -82,6 +82,7 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
     sizes = render(full, "markdown", Look(["parameters"]))
     assert [text for text in of_others if text not in whole] == []
     assert [text for text in of_others if text in sizes] == []
+    assert render(full, "markdown", Look(["group", "steps"])).splitlines()[2] == "| row |  | steps |"
     with pytest.raises(UserError, match=r"columns=\[\] names no column"):
         render(full, "markdown", Look([]))
     with pytest.raises(UserError, match=r"no column 'stps'\. Did you mean 'steps'\? Its columns are group, row, param"):

@@ -13,9 +13,8 @@ from variations.configuration.schema import AUTO, choice, number
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.figures.traces import COSTS
 from variations.system.errors import UserError
-from variations.tasks.base import Asked, Measure
+from variations.tasks.base import Asked
 
-LOSS = Measure("dev_nll", "dev loss", higher_is_better=False, set="dev", is_loss=True)
 """Any task's dev loss."""
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 SELECTING = {
@@ -127,7 +126,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     from variations.tables.alike import edited_between, other_overrides, other_validations
     from variations.tables.collect import collect, table_task
     from variations.tables.line import NOT_TRAINED
-    from variations.tables.table import caveats, incomparable, other_loss, why_untrained
+    from variations.tables.table import LOSS, caveats, incomparable, other_loss, why_untrained
 
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)

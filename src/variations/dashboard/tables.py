@@ -86,6 +86,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "marks": marks,
         "not_tested": line.untested,
         "not_compared": line.uncompared,
+        "not_compared_in": dict(line.uncompared_in),
         "not_trained": line.untrained,
         "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,

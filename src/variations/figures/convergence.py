@@ -14,6 +14,7 @@ from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
 from variations.system.markdown import escaped
+from variations.tasks.base import decimal
 
 Costs = dict[str, float]
 
@@ -122,7 +123,7 @@ def markdown(found: Sequence[Convergence], metric: str) -> str:
 
 
 def _level(value: float) -> str:
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+    return decimal(value, 2) if abs(value) >= 1 else f"{value:.3g}"
 
 
 def notes(found: Sequence[Convergence]) -> list[str]:

@@ -230,8 +230,13 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         return refused or [f"Nothing is left to do: {all_of_them} finished."]
     done = f" ({finished} finished)" if finished else ""
     if bill is None:
-        flops = sum(line.size.flops * len(line.row.left) for line in lines if line.size and not line.row.reuses)
-        said = [*refused, f"Left: {left} runs{done}, {scientific(flops)} FLOPs in all."]
+        flops = sum(
+            line.size.flops * (1 - run.done)
+            for line in lines
+            if line.size and not line.row.reuses
+            for run in line.row.left
+        )
+        said = [*refused, f"Left: {left} run{'s' * (left > 1)}{done}, {scientific(flops)} FLOPs in all."]
         return said if runs > 1 else []
     hours = hours_name(line.device for line in lines if line.row.left)
     priced = any(price.cost for price in bill.prices)

@@ -101,8 +101,9 @@ def _other_settings(definition: Definition, study: Any) -> list[str]:
     This compares whole configurations, since `fixed` leaves out what an option of the space sets.
     """
     for trial in study.get_trials(deepcopy=False):
-        if trial.state.name in ("WAITING", "FAIL"):
-            continue
+        begun = any(definition.home.glob(f"{TRIAL}{trial.number}/seed*/config.yaml"))
+        if trial.state.name in ("WAITING", "FAIL") or not begun:
+            continue  # a trial that was chosen, but not started, has perhaps not all values yet
         for config in definition.configs(trial.number, trial.params):
             folder = RunFolder(run_folder(config))
             if folder.begun() and (changes := changed_keys(folder.config(), to_dict(config))):

@@ -13,6 +13,7 @@ from variations.searching.space import word
 from variations.searching.study import REASON, Study
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, printer
+from variations.tasks.base import decimal
 
 ENOUGH = 10
 """Number of finished trials from which on the importance of keys is estimated."""
@@ -136,4 +137,4 @@ def figure(value: float) -> str:
     """A score with two decimals, a smaller one with three figures, a count in full."""
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3g}"
+    return decimal(value, 2) if abs(value) >= 1 or not value else f"{value:.3g}"

@@ -1,5 +1,6 @@
 """A table of a sweep as data: its rows, each with published and measured figures, before any format draws it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ class Line:
     """Why it is not tested."""
     uncompared: str | None = None
     """Why it cannot be compared with its base row: other data, texts, references, or another convention."""
+    uncompared_in: Mapping[str, str] = field(default_factory=dict)
+    """By measure, why that cannot be compared with the base row's; `dev_nll` stands for all losses."""
     untrained: str | None = None
     """Why it counts as not trained, and is compared with nothing."""
     notes: tuple[str, ...] = ()

@@ -127,6 +127,10 @@ def _line_document(table: Table, line: Line) -> dict[str, Any]:
     }
 
 
+LOSS = Measure("dev_nll", "dev loss", higher_is_better=False, set="dev", is_loss=True)
+"""Stands for all losses of a run, which are comparable or not together."""
+
+
 def why_untrained(task: Task, row: Row) -> str | None:
     """Why a row counts as not trained; None if it counts as trained."""
     return task.untrained(row.tested) if row.tested else None
@@ -159,21 +163,23 @@ def _line(
     words: str | None = None
     other: str | None = None
     found: RowTest | str | None = None
+    apart: dict[str, str] = {}
     if base is not None and base.config and row.config:
+        apart = {each.key: text for each in (*measures, LOSS) if (text := incomparable(task, row, base, each))}
         changed = changes(base.config, row.config)
         words = in_words(changed, row.config, (base.parameters, row.parameters))
-        if other := incomparable(task, row, base, measures[0]):
+        if other := apart.get(measures[0].key):
             notes.append(other)
         elif why:
             found = NOT_TRAINED
         elif untrained[base.definition.row]:
             found = f"its base row is {NOT_TRAINED}"
         else:
-            alike = [measures[0], *(each for each in measures[1:] if not incomparable(task, row, base, each))]
+            alike = [measure for measure in measures if measure.key not in apart]
             delta = {measure.key: paired(values[measure.key], base.values(measure)) for measure in alike}
             seeds, of_base = ({run.seed for run in side.finished} for side in (row, base))
-            apart = seeds and of_base and seeds.isdisjoint(of_base)
-            found = "no seed in common with its base row" if apart else tester.against(row, base)
+            disjoint = seeds and of_base and seeds.isdisjoint(of_base)
+            found = "no seed in common with its base row" if disjoint else tester.against(row, base)
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
@@ -200,6 +206,7 @@ def _line(
         found if isinstance(found, RowTest) else None,
         found if isinstance(found, str) else None,
         other,
+        apart,
         why,
         tuple(notes + _row_notes(task, row, measures[0])),
     )

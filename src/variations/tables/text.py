@@ -70,7 +70,7 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
             f"columns: this table has no column '{key}'.{_why(key) or did_you_mean(key, [*index])}" for key in unknown
         ]
         raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
-    shown = [index[key] for key in dict.fromkeys(["row", *keys] if "group" not in keys else keys)]
+    shown = [index[key] for key in dict.fromkeys(["row", *keys] if "row" not in keys else keys)]
     columns = [grid.columns[i] for i in shown]
     differences = [place for place, column in enumerate(columns) if column.key in DIFFERENCES]
     if differences and "delta" in index:

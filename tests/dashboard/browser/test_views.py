@@ -368,8 +368,9 @@ def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url:
     headings = "tr.group th"
     tab.page.locator(headings).first.wait_for()
     assert tab.texts(headings) == [
-        f"model = transformer: 2 rows, mean test BLEU {(mean('transformer') + score('learned_positions', 1)) / 2:.2f}",
-        f"model = weighted: 2 rows, mean test BLEU {(mean('weighted') + mean('uniform')) / 2:.2f}",
+        "model = transformer: 2 rows, mean of test BLEU: "
+        f"{(mean('transformer') + score('learned_positions', 1)) / 2:.2f}",
+        f"model = weighted: 2 rows, mean of test BLEU: {(mean('weighted') + mean('uniform')) / 2:.2f}",
     ]
     tab.go("curves")
     tab.page.locator("h2", has_text="dev BLEU (greedy, in training) against updates: 2 groups").wait_for()

@@ -136,6 +136,8 @@ class Row(TypedDict):
     """Why there is no test although both rows have results."""
     not_compared: str | None
     """Why there is no difference from the base row: other data, texts, references, or another convention."""
+    not_compared_in: dict[Key, str]
+    """The same for each measure to which it applies; `dev_nll` stands for all losses."""
     not_trained: str | None
     """Why the row counts as not trained."""
     unlike: str | None

@@ -199,6 +199,8 @@ V.views = V.views || {};
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const nodes = grid.map(() => V.el("div", { class: "plot" }));
     const several = parts.some((part) => part.runs.length > 1);
+    const losses = /(nll|ppl|loss)$/.test(chosen.metric) && chosen.panels !== "measures";
+    const apart = rows.filter((row) => row.not_compared || (losses && row.not_compared_in.dev_nll)).map((row) => row.label);
     const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;
     V.replace(
       root,
@@ -215,7 +217,7 @@ V.views = V.views || {};
           !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list.") : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(parts.find((part) => part.label === panel.title).look), " "] : null, panel.title), nodes[k]))) : null,
-          drawn.length ? V.el("p", { class: "hint", text: [several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
+          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join(", ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map((text) => V.el("li", { text })))) : null,
         ),
       ),

@@ -136,8 +136,9 @@ V.views = V.views || {};
       V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
       return;
     }
-    const apart = points.filter((point) => point.row.not_compared);
-    const front = V.pareto(points.filter((point) => !point.row.not_trained && !point.row.not_compared), measure);
+    const other = (row) => row.not_compared || row.not_compared_in[measure.key];
+    const apart = points.filter((point) => other(point.row));
+    const front = V.pareto(points.filter((point) => !point.row.not_trained && !other(point.row)), measure);
     const hollow = points.some((point) => point.row.not_trained);
     const title = `${measure.label} against ${chosen.cost.name}: ${V.count(points.length, "row")}`;
     const node = V.el("div", { class: "plot" });

@@ -129,10 +129,11 @@ V.views = V.views || {};
     return found;
   }
 
+  /** Over the rows that the table compares: others were measured on something else, or are not trained. */
   function mean(sweep, rows) {
-    const scores = rows.map((row) => row.score).filter(V.known);
+    const scores = rows.filter((row) => !row.not_compared && !row.not_trained).map((row) => row.score).filter(V.known);
     const average = scores.reduce((sum, score) => sum + score, 0) / scores.length;
-    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average, sweep.primary.digits)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
+    return `${V.count(rows.length, "row")}${scores.length ? `, mean of ${sweep.primary.label}: ${V.fixed(average, sweep.primary.digits)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
   }
 
   function body(sweep, list, rows, sorted, open) {
