@@ -56,14 +56,14 @@ def test_rows_that_are_not_compared_are_on_no_front(browser: Any, fresh_tab: Any
 
 def test_a_loss_that_is_not_compared_is_on_no_front_and_named_by_curves(tab: Any, serve: Any, tmp_path: Path) -> None:
     """Losses per sub-word of different vocabularies; test BLEU is compared."""
-    for row, vocabulary in (("transformer", 66), ("fewer", 77)):
+    for row, vocabulary in (("transformer", 66), ("vocabulary", 77)):
         for seed in (1, 2):
             browser_store.write(tmp_path, row, seed, sweep="words", data__vocabulary=vocabulary)
     url = serve(tmp_path)
     tab.open(url, view="scatter", measure="dev_ppl")
-    assert "Not compared, and on no front: fewer." in tab.page.locator("#front").inner_text()
+    assert "Not compared, and on no front: vocabulary." in tab.page.locator("#front").inner_text()
     tab.open(url, view="curves", metric="dev/nll")
-    tab.page.locator("#apart", has_text="Not comparable with the base row: fewer.").wait_for()
+    tab.page.locator("#apart", has_text="Not comparable with the base row: vocabulary.").wait_for()
     tab.open(url, view="scatter", measure="test.bleu")
     assert "no front" not in tab.page.locator("#front").inner_text()
 
