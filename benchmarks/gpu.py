@@ -132,7 +132,8 @@ def ours(name: str, size: str, args: argparse.Namespace) -> Contestant:
         return total / batch.tokens.target
 
     how = f"{net.kernels.name}, {'without padding' if packs else 'padded'}"
-    return Contestant(name, config, _step(loss, net.parameters(), args.device), models.count_parameters(net), how)
+    update = _step(loss, net.parameters(), args.device, after=lambda: net.after_update(frozen=False))
+    return Contestant(name, config, update, models.count_parameters(net), how)
 
 
 def peer(name: str, size: str, args: argparse.Namespace) -> Contestant:
@@ -174,7 +175,13 @@ def _marian(workload: Workload, vocabulary: int, dropout: float) -> tuple[nn.Mod
     )
 
 
-def _step(loss: Callable[[Batch], Tensor], parameters: Iterable[nn.Parameter], device: str) -> Callable[[Batch], None]:
+def _step(
+    loss: Callable[[Batch], Tensor],
+    parameters: Iterable[nn.Parameter],
+    device: str,
+    after: Callable[[], object] = lambda: None,
+) -> Callable[[Batch], None]:
+    """One update, and what follows `after` it: the Weighted Transformer's weights of branches are projected."""
     optimizer = torch.optim.Adam(list(parameters), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step(batch: Batch) -> None:
@@ -182,6 +189,7 @@ def _step(loss: Callable[[Batch], Tensor], parameters: Iterable[nn.Parameter], d
             value = loss(batch)
         value.backward()
         optimizer.step()
+        after()
         optimizer.zero_grad(set_to_none=True)
 
     return step

@@ -14,6 +14,7 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.tables.footnotes import about
 from variations.tables.formats import Look, latex_escape, render, terminal
 from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
 from variations.tables.table import Table, build, document
@@ -87,6 +88,13 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
         render(full, "markdown", Look([]))
     with pytest.raises(UserError, match=r"no column 'stps'\. Did you mean 'steps'\? Its columns are group, row, param"):
         render(full, "markdown", Look(["stps"]))
+
+
+@pytest.mark.slow
+def test_how_flops_are_counted_is_a_remark_on_their_column(full: Table) -> None:
+    told, line = "FLOPs are counted with dot-product attention in place of Temperature.", full.lines[-1]
+    line.row.finished[0].result["remarks"] = [told]
+    assert about(full)[f"{line.label}: {told}"] == {"flops"}
 
 
 def test_notes_of_chosen_columns_are_lettered_without_gaps() -> None:

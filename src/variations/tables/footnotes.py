@@ -48,6 +48,8 @@ def about(table: Table) -> dict[str, set[str]]:
     found |= _published(table) | _costs(table)
     found |= {text: measures | {"delta"} for text in _spread(table)}
     found |= {text: set(DIFFERENCES) for text in _tests(table, None)}
+    of_flops = ((text, labels) for text, labels in of_lines(table).items() if text.startswith(": FLOPs "))
+    found |= {"; ".join(labels) + text: {"flops"} for text, labels in of_flops}
     for agreement in table.agreements:
         ours = {agreement.measure, *(DIFFERENCES if agreement.measure == table.primary.key else ())}
         found[agreement.sentence(table.task)] = ours | _columns_of(agreement.published)
