@@ -14,7 +14,7 @@ from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
 from variations.system.markdown import escaped
-from variations.tasks.base import decimal
+from variations.system.rounding import decimal
 
 Costs = dict[str, float]
 

@@ -13,7 +13,7 @@ from variations.searching.space import word
 from variations.searching.study import REASON, Study
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, printer
-from variations.tasks.base import decimal
+from variations.system.rounding import decimal
 
 ENOUGH = 10
 """Number of finished trials from which on the importance of keys is estimated."""

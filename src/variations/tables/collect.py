@@ -14,7 +14,8 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
 from variations.system.errors import UserError
-from variations.tasks.base import CurveReader, Measure, TestedRun, decimal
+from variations.system.rounding import decimal
+from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """Costs that must be equal in a row and its base row, each with the relative difference that is tolerated."""

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from variations.system.rounding import ROUNDING, decimal
 from variations.tables.chance import p_text
 from variations.tables.collect import hours_name
 from variations.tables.footnotes import about, star_text
 from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
-from variations.tasks.base import ROUNDING, Measure, decimal
+from variations.tasks.base import Measure
 
 AGREEING = "seeds for which both paired bootstrap and approximate randomisation find the difference significant"
 

@@ -1,6 +1,5 @@
 """What a task provides for training and for readers: data, an experiment, and facts. `tasks/task.py` is the task."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from variations.configuration.schema import choice, number
 from variations.store.ledger import RunFolder
+from variations.system.rounding import decimal
 
 if TYPE_CHECKING:
     import torch
@@ -130,18 +130,6 @@ class Experiment(Protocol):
         Tables print the sentences of the entry `remarks` (a list) below, with the row.
         """
         ...
-
-
-ROUNDING = 1e-9
-"""Differences below it come from the last bits of a sum, not from what was measured."""
-
-
-def decimal(value: float, digits: int = 2) -> str:
-    """A number with a fixed number of decimals, as the dashboard's `V.fixed` prints it.
-
-    A tie is rounded away from zero, whichever way its last bits were computed.
-    """
-    return f"{math.copysign(abs(value) + ROUNDING, value):.{digits}f}"
 
 
 PERCENT = (0.0, 100.0)

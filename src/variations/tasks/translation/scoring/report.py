@@ -8,7 +8,7 @@ from typing import Any
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import decimal
+from variations.system.rounding import decimal
 from variations.tasks.scored import Scored, ToScore, files, of_run
 from variations.tasks.translation.data.textfiles import read_lines
 from variations.tasks.translation.scoring.bleu import Score, as_dict, moses_languages
