@@ -15,7 +15,6 @@ from variations.figures.traces import COSTS
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
 
-"""Any task's dev loss."""
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 SELECTING = {
     "line": ("attention", "drawings"),

@@ -8,7 +8,6 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 import logging
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -21,9 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from variations.configuration import doors, surroundings
+from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
-from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
 from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
@@ -94,9 +92,9 @@ def _told_score(config: RunConfig, folder: RunFolder) -> str:
     told = f"{measure.label} {measure.text(value)}"
     if config.sweep.name is not None:
         return told
-    store = [f"runs={config.runs}"] if config.runs != RunConfig.runs else []
-    words = [f"sweep.name={SINGLE}", *store, *doors.typed_again()]
-    return f"{told} · all single runs: {spelled('table')} {shlex.join(words)}"
+    from variations.sweeping.overview import table_line
+
+    return f"{told} · all single runs: {table_line([f'sweep.name={SINGLE}'], config.runs)}"
 
 
 def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:

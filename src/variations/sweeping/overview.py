@@ -288,6 +288,10 @@ def _table_line(outcome: Outcome, typed: Sequence[str]) -> str:
     """The command that prints the table of the rows and seeds that were `typed`, which works from this folder."""
     words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name=", "sweep.metric="))]
     words += [word for word in typed if word.startswith(("rows=", "seeds="))]
-    if (runs := outcome.job.config.runs) != RunConfig.runs:
-        words.append(f"runs={runs}")
-    return " ".join([spelled("table"), *map(shlex.quote, words + typed_again())])
+    return table_line(words, outcome.job.config.runs)
+
+
+def table_line(words: Sequence[str], runs: str) -> str:
+    """The command `table` with these words, for the run store `runs`, which works from this folder."""
+    store = [f"runs={runs}"] if runs != RunConfig.runs else []
+    return " ".join([spelled("table"), *map(shlex.quote, [*words, *store, *typed_again()])])

@@ -22,7 +22,7 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.figures.weights import KEY
-from variations.store.atomic import read_json, write_json, write_text
+from variations.store.atomic import read_object, write_json, write_text
 from variations.store.identity import config_hash
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
@@ -215,12 +215,9 @@ def _identifier(config: RunConfig, folder: RunFolder) -> str:
     of the folder under another name gets an identifier of its own, so that it does not replace the original.
     """
     path, name = folder.path / "wandb.json", "/".join(folder.path.parts[-3:])
-    try:
-        stored = read_json(path)
-        if stored.get("run", name) == name:
-            return str(stored["id"])
-    except (OSError, ValueError, KeyError, AttributeError):
-        pass  # a new run, or one whose file is damaged
+    stored = read_object(path) or {}  # of a new run, or if the file is damaged
+    if "id" in stored and stored.get("run", name) == name:
+        return str(stored["id"])
     identity = config_hash(to_dict(config))[:8]
     made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"
     write_json(path, {"id": made, "run": name, "project": config.logger.project, "entity": config.logger.entity})
