@@ -17,6 +17,7 @@ WORKERS := 3
 ARGS :=
 
 .PHONY: help setup docs demo test fast torture bench results lint format constraints clean
+.PHONY: .claims .result_pages .readme_table .reports
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -97,9 +98,18 @@ bench: setup  ## time training and decoding, in turn with other tools (some 25 m
 	@$(PY) benchmarks/bench.py --peers build/peers/bin/python --output docs/results/bench.md $(ARGS)
 
 results: setup  ## rebuild docs/claims.md, the tables of docs/results and the README's table from the run records
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync .claims .result_pages .readme_table .reports
+
+.claims:
 	@$(PY) src/claims.py out=docs/claims.md
+
+.result_pages:
 	@$(PY) tools/result_pages.py
+
+.readme_table:
 	@$(PY) tools/readme_table.py
+
+.reports:
 	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
 	@$(PY) benchmarks/branch_weights.py --output docs/results/branch_weights.md
 	@$(PY) benchmarks/learning_curves.py --output docs/results/learning_curves.md

@@ -115,6 +115,17 @@ def test_rows_of_a_grid_over_one_row_of_a_table_are_told_apart(make_run: Any, st
     assert [line.label for line in lines] == ["Uniform (decode.alpha=0.2)", "Uniform (decode.alpha=0.6)"]
 
 
+def test_rows_of_a_grid_are_named_by_what_differs(make_run: Any, store: Path, configuration: Any) -> None:
+    names = [f"size=tiny,model.dropout={rate},recipe=quick" for rate in (0.1, 0.05)]
+    for name in names:
+        make_run("grid", name, 1, 30.0, config=configuration(variation__row=name, name=name))
+    table = build(define(SweepConfig(name="grid"), store=store), store)
+    assert [line.label for line in table.lines] == ["model.dropout=0.05", "model.dropout=0.1"]  # by size
+    assert "All rows have size=tiny, recipe=quick." in table.remarks
+    (line,) = build(define(SweepConfig(name="grid"), store=store, rows=names[:1]), store).lines
+    assert line.label == "model.dropout=0.1"
+
+
 def test_chosen_rows_are_compared_with_the_base_row_that_they_name(make_run: Any, store: Path) -> None:
     for row, bleu in {"base": 30.0, "A_h16": 31.0, "A_h4": 32.0}.items():
         make_run("attention_table3", row, 1, bleu)

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.configuration.compose import compose_run, composition_fault
@@ -152,11 +153,17 @@ def _key_faults(key: Any, value: Any) -> list[str]:
         if stores := [line for line in value if str(line).startswith("runs=")]:
             return [f"overrides: type {stores[0]} after each command instead: tables and figures do not read it here."]
     try:
-        OmegaConf.merge(OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)}), {"sweep": {key: value}})
+        OmegaConf.merge(_schema(), {"sweep": {key: value}})
     except OmegaConfBaseException as error:
         text = in_file(composition_fault(error))
         return [text if str(key) in text else f"{key}: {text}"]
     return []
+
+
+@cache
+def _schema() -> DictConfig:
+    """The keys of a sweep's file with their types; `merge` copies it."""
+    return OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)})
 
 
 def _literal(value: Any) -> str:

@@ -115,7 +115,7 @@ def define(
     grid = not references
     if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir() and _has_seeds(path))
-        references = sorted((name for name in found if not name.startswith(".")), key=natural)  # a search's leases
+        references = sorted((name for name in found if not name.startswith(".")), key=_by_values)  # a search's leases
         known = ()
     if not references:
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
@@ -298,10 +298,23 @@ def _points(row: RowDefinition, home: Path) -> list[str]:
     return sorted((name.removeprefix(start) for name in names), key=_by_values)
 
 
-def _by_values(point: str) -> list[tuple[str, float, tuple[tuple[int, str], ...]]]:
+def _by_values(point: str) -> list[Any]:
     """A key that sorts points by the values of their axes: numbers by size, 0.05 before 0.1, then all others."""
     axes = (part.partition("=") for part in point.split(","))
-    return [(key, _size(value), natural(value)) for key, _, value in axes]
+    return [(natural(key), _size(value), natural(value)) for key, _, value in axes]
+
+
+def in_short(names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The rows of a grid by the keys in which they differ, and what all of them share, as `KEY=VALUE`.
+
+    The names of rows are the overrides that were typed. Others, and the only row of a grid, stay as they are.
+    """
+    parts = {name: re.split(r",(?=[^,=]+=)", name) for name in names}
+    if len(parts) < 2 or not all("=" in own[0] for own in parts.values()):
+        return {name: name for name in names}, []
+    first, *others = parts.values()
+    shared = [part for part in first if all(part in own for own in others)]
+    return {name: ",".join(p for p in own if p not in shared) or name for name, own in parts.items()}, shared
 
 
 def _size(value: str) -> float:
@@ -320,11 +333,15 @@ def _at(row: RowDefinition, point: str, first: str) -> RowDefinition:
     return replace(here, id=None, published={}, provenance=None, note=None)
 
 
-def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
-    """The rows with unique labels: equal labels get the table's letter, or else the row's name."""
+def told_apart(rows: Sequence[RowDefinition], among: Sequence[RowDefinition] = ()) -> tuple[RowDefinition, ...]:
+    """The rows with unique labels: equal labels get the table's letter, or else the row's name.
+
+    Names are as short as they can be `among` all rows of the table; empty: the same as `rows`.
+    """
+    names, _ = in_short([row.row for row in among or rows])
     for part in ("group", "row"):
         count = Counter(row.label for row in rows)
-        words = {row.row: getattr(row, part) for row in rows if count[row.label] > 1}
+        words = {row.row: row.group if part == "group" else names[row.row] for row in rows if count[row.label] > 1}
         rows = [replace(row, label=f"{row.label} ({words[row.row]})") if words.get(row.row) else row for row in rows]
     return tuple(rows)
 

@@ -12,7 +12,7 @@ from variations.store.contents import config_fault, exchanged, intact_measuremen
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
-from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
+from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_definition, told_apart
 from variations.system.errors import UserError
 from variations.system.rounding import decimal
 from variations.tasks.base import CurveReader, Measure, TestedRun
@@ -198,7 +198,11 @@ DISK = Reader()
 def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[Row]:
     """Every row of `sweep` with one SeedRun for each wanted seed. A run that `reader` refuses is named in its cell."""
     rows = [_row(definition, sweep, store, reader) for definition in sweep.rows]
-    for row, definition in zip(rows, told_apart([row.definition for row in rows]), strict=True):
+    names, _ = in_short([row.row for row in sweep.of or sweep.rows])
+    for row in rows:
+        if row.definition.label == row.definition.row:
+            row.definition = replace(row.definition, label=names[row.definition.row])
+    for row, definition in zip(rows, told_apart([row.definition for row in rows], sweep.of), strict=True):
         row.definition = definition  # several rows of a grid may be one row of a table
     return rows
 

@@ -6,6 +6,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store import own_code
 from variations.store.ledger import RunFolder
+from variations.store.rows import in_short
 from variations.system.errors import UserError
 from variations.tables.alike import edited_between
 from variations.tables.collect import gpu, hours_name, strangers
@@ -23,6 +24,8 @@ COUNTED = (
 def remarks(table: Table, refusal: str | None) -> list[str]:
     """The footnotes without marks. `refusal` says why differences are not tested."""
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
+    _, shared = in_short([row.row for row in table.sweep.of or table.sweep.rows])
+    found += [f"All rows have {', '.join(shared)}."] if shared else []
     found += [*_settings(table), *_scaled(table), *_conventions(table), *_published(table), *_bases(table)]
     found += [*_spread(table), *_tests(table, refusal)]
     found += [agreement.sentence(table.task) for agreement in table.agreements]
