@@ -86,6 +86,10 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
     assert render(full, "markdown", Look(["group", "steps"])).splitlines()[2] == "| row |  | steps |"
     with pytest.raises(UserError, match=r"columns=\[\] names no column"):
         render(full, "markdown", Look([]))
+    with pytest.raises(
+        UserError, match=r"no column\n  - 'bleu'\. Did you mean 'test\.bleu'\?\n  - 'nope'\.\nIts columns are "
+    ):
+        render(full, "markdown", Look(["bleu", "nope"]))
     with pytest.raises(UserError, match=r"no column 'stps'\. Did you mean 'steps'\? Its columns are group, row, param"):
         render(full, "markdown", Look(["stps"]))
 

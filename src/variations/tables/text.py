@@ -66,10 +66,9 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
     if not keys:
         raise UserError(f"columns=[] names no column: leave it out for all, or choose from {', '.join(index)}.")
     if unknown := [key for key in keys if key not in index]:
-        faults = [
-            f"columns: this table has no column '{key}'.{_why(key) or did_you_mean(key, [*index])}" for key in unknown
-        ]
-        raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
+        faults = [f"'{key}'.{_why(key) or _near(key, [*index])}" for key in unknown]
+        these = f" {faults[0]} " if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults) + "\n"
+        raise UserError(f"columns: this table has no column{these}Its columns are {', '.join(index)}.")
     shown = [index[key] for key in dict.fromkeys(["row", *keys] if "row" not in keys else keys)]
     columns = [grid.columns[i] for i in shown]
     differences = [place for place, column in enumerate(columns) if column.key in DIFFERENCES]
@@ -95,6 +94,11 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         notes=[*notes.values()],
         remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
     )
+
+
+def _near(key: str, columns: Sequence[str]) -> str:
+    """The column that may be meant: a score of the test set by its name alone, or one that is spelled alike."""
+    return f" Did you mean 'test.{key}'?" if f"test.{key}" in columns else did_you_mean(key, columns)
 
 
 def _why(key: str) -> str | None:
