@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from variations.commands.cli import command
 from variations.commands.stored import existing_root, put
+from variations.configuration.places import respelled
 from variations.store.atomic import refuse_unwritable
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
@@ -31,7 +32,7 @@ def show(config: ClaimsConfig) -> None:
     """
     refuse_unwritable(out=config.out)
     records = existing_root(config.runs, "a folder of records, or a run store")
-    text = page(read_papers(), Evidence(records))
+    text = respelled(page(read_papers(), Evidence(records)))
     put(text, config.out)
 
 

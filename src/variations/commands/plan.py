@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from variations.commands.cli import command, typed
 from variations.configuration.compose import loader
 from variations.configuration.overrides import is_axis
+from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, choice, number
 from variations.system.errors import ConfigError
 
@@ -75,7 +76,7 @@ def render(overrides: list[str], config: PlanConfig) -> str:
     prices = bill.prices if bill else [None] * len(rows)
     lines = [line(row, config.vocabulary, price) for row, price in zip(rows, prices, strict=True)]
     if config.format == "markdown":
-        return markdown(lines, bill, command=shlex.join(["python", "src/plan.py", *overrides]))
+        return markdown(lines, bill, command=shlex.join([*spelled("plan").split(), *overrides]))
     if config.format == "terminal" and sys.stdout.isatty():
         import shutil
 

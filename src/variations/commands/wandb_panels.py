@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from variations.configuration.places import spelled
 from variations.tables.line import Table
 from variations.training.tracking.weights_and_biases import STEP
 
@@ -107,7 +108,7 @@ def report_of(name: str, entity: str, project: str, table: Table, text: str) -> 
     ]
     for heading, panels in panels_of(table, "JobType").items():
         blocks += [wr.H2(heading), wr.PanelGrid(runsets=[runs()], panels=panels)]
-    description = f"Sweep {name}, by `python src/wandb_report.py sweep={name}`."
+    description = f"Sweep {name}, by `{spelled('wandb_report')} sweep={name}`."
     return wr.Report(entity=entity, project=project, title=name, description=description, blocks=blocks, width="fluid")
 
 

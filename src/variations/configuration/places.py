@@ -28,6 +28,11 @@ def spelled(verb: str) -> str:
     return f"python src/{verb}.py"
 
 
+def respelled(text: str) -> str:
+    """A text with the verbs in it as they are typed here (`spelled`)."""
+    return re.sub(r"python src/(\w+)\.py", lambda found: spelled(found[1]), text)
+
+
 def same_line(typed: Sequence[str]) -> str:
     """The command that was typed, as `sys.argv` had it, to be repeated."""
     first, *rest = typed

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.places import spelled
 from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard.metrics import ordered
@@ -40,6 +41,7 @@ def index(store: Store, *, live: bool = True, sweep: str | None = None) -> paylo
     return {
         "sweeps": [entry for _, entry in entries],
         "root": str(store.root),
+        "program": spelled("*"),
         "revision": found.revision,
         "broken": [{"path": path, "reason": clean(reason)} for path, reason in found.broken],
         "live": live,

@@ -39,6 +39,8 @@ class Index(TypedDict):
     sweeps: list[SweepEntry]
     """Those with the latest changes first."""
     root: str
+    program: str
+    """How commands are typed here, with * for the verb: `python src/*.py`."""
     revision: str
     """Changes when anything has changed."""
     broken: list[Broken]

@@ -81,6 +81,7 @@ window.V = window.V || {};
         const raw = await V.api.get(V.api.path.index(), revision);
         if (!current()) return;
         index = raw;
+        V.program = index.program;
       }
       const name = V.state.get("sweep") || index.sweep || (index.sweeps[0] && index.sweeps[0].name);
       if (!name) {

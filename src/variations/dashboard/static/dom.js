@@ -149,13 +149,16 @@ window.V = window.V || {};
     return parent;
   };
 
+  /** A text with its commands as they are typed here: `variations train` without a checkout. */
+  const respelled = (text) => text.replace(/python src\/(\w+)\.py/g, (_, verb) => (V.program || "python src/*.py").replace("*", verb));
+
   /** The contents of a view that has nothing to show: what is missing, and what to do about it. */
   V.empty = (title, text, command) =>
     V.el(
       "div",
       { class: "empty" },
       V.el("h2", { text: title }),
-      V.el("p", { text }),
-      command ? V.el("pre", {}, V.el("code", { text: command })) : null,
+      V.el("p", { text: respelled(text) }),
+      command ? V.el("pre", {}, V.el("code", { text: respelled(command) })) : null,
     );
 })();
