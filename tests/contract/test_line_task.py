@@ -135,3 +135,32 @@ def test_a_plan_counts_and_measures_it(home: Path) -> None:
     assert line["flops"] == 20 * 6 * 16 * 2  # updates, forward and backward pass, points, products
     assert line["seconds"] > 0 and line["fault"] is None
     assert not any(word in done.stdout for word in FOREIGN)
+
+
+def test_a_run_that_is_stopped_in_mid_epoch_continues_with_the_batches_that_are_left(home: Path) -> None:
+    (home / "stopping.py").write_text(
+        """
+import os, signal
+from pathlib import Path
+import pytorch_lightning as pl
+
+class Stop(pl.Callback):
+    def on_train_batch_end(self, trainer, *others):
+        if trainer.global_step == 6 and "stopped" in trainer.lightning_module.config.name and not Path("once").exists():
+            Path("once").touch()
+            os.kill(os.getpid(), signal.SIGTERM)
+"""
+    )
+    words = ["task=line", "logger=none", "trainer.max_steps=11", "+callbacks.stop._target_=stopping.Stop"]
+    first, undisturbed, again = (
+        verb("train", *words, f"name={name}", cwd=home) for name in ("stopped", "undisturbed", "stopped")
+    )
+    assert [done.returncode for done in (first, undisturbed, again)] == [143, 0, 0], first.stderr + again.stderr
+    assert "resumable" not in again.stderr
+    lines = {}
+    for name in ("stopped", "undisturbed"):
+        text = (home / "runs" / "single" / name / "seed1" / "metrics.jsonl").read_text(encoding="utf-8")
+        lines[name] = [{**json.loads(line), "seconds": 0, "speed": 0} for line in text.splitlines()]
+    assert lines["stopped"] == lines["undisturbed"]
+    errors = [home / "runs" / "single" / name / "seed1" / "errors.npy" for name in lines]
+    assert errors[0].read_bytes() == errors[1].read_bytes()

@@ -25,6 +25,7 @@ from variations.tasks.base import Experiment
 from variations.training import checkpoints, memory, performance, tracking
 from variations.training.callbacks import Saving, configured
 from variations.training.interrupt import Interrupt
+from variations.training.loaders import continuing
 from variations.training.loop import PRUNED, Loop
 from variations.training.progress import RunProgress
 from variations.training.ranks import Place
@@ -84,6 +85,7 @@ def fit(
         trainer = make_trainer(config, loop, *further)
     except (TypeError, ValueError, MisconfigurationException) as error:
         _refuse(config, error)
+    setattr(data, "train_dataloader", continuing(data, trainer, config.seed))  # noqa: B010 – an attribute over a method
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
     except SystemExit as error:

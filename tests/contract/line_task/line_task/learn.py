@@ -49,7 +49,7 @@ class Points(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader[Batch]:
         size = self.config.data.batch
         parts: Any = [self.train[at : at + size] for at in range(0, len(self.train), size)]
-        return DataLoader(parts, batch_size=None)
+        return DataLoader(parts, batch_size=None, shuffle=True)
 
     def batches(self) -> int:
         return len(self.train_dataloader())

@@ -1,0 +1,80 @@
+"""A task's batches in the same order after a stop, also from a loader that cannot continue in mid-epoch by itself."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+
+from variations.data.batching import begun
+from variations.tasks.base import Data
+
+
+class Continuing:
+    """The batches of a loader that has no `state_dict`, from the place in the epoch that the run has reached.
+
+    Batches of the epoch that were trained on before a stop are loaded again and dropped. The global random generators
+    of Python, NumPy and torch are seeded before each batch, and before each epoch's order, from the seed of the run and
+    the place, so that a continued run has the same order and the same batches.
+
+    Args:
+        loader: Batches of one rank.
+        batches: Their number in an epoch.
+        place: Returns the epoch, and the number of its batches that were begun.
+        seed: Of the run and the rank.
+    """
+
+    def __init__(self, loader: Any, batches: int, place: Callable[[], tuple[int, int]], seed: tuple[int, int]) -> None:
+        self.loader, self.batches, self.place, self.seed = loader, batches, place, seed
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, begun_before = self.place()
+        _seed(*self.seed, epoch)
+        batches = iter(self.loader)
+        for number in range(self.batches):
+            _seed(*self.seed, epoch, number + 1)
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            if number >= begun_before:
+                yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Empty, because `place` tells the position; Lightning warns unless a loader has these two methods."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
+
+
+def _seed(*words: int) -> None:
+    drawn = int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0])
+    random.seed(drawn)
+    np.random.seed(drawn)
+    torch.manual_seed(drawn)
+
+
+def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:
+    """Return `data.train_dataloader`, with a loader that continues in mid-epoch."""
+    make = data.train_dataloader
+
+    def place() -> tuple[int, int]:
+        return divmod(begun(trainer), int(trainer.num_training_batches))
+
+    def made() -> Any:
+        loader = make()
+        if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict"):
+            return loader
+        try:
+            batches = len(loader)
+        except TypeError:  # of an iterable dataset
+            batches = data.batches()
+        return Continuing(loader, batches, place, (seed, trainer.global_rank))
+
+    return made
