@@ -90,7 +90,7 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
     [
         (["trainer.limit_test=3"], "trainer.limit_test=3 has no effect: this task always uses its whole test"),
         (["recipe.warmup=5"], "recipe.warmup=5 has no effect: in this task the rate is halved"),
-        (["recipe.beta1=0.5"], "recipe.beta1=0.5 has no effect: it is a key of recipe.optimizer=adam"),
+        (["recipe.beta1=0.5"], "recipe.beta1=0.5 has no effect: it is a key of recipe.optimizer=adam and adamw"),
         (["data.questions=10k"], "data.questions=10k has no effect: it is a key of data.kind=babi"),
         (["recipe.lr=0.1", "recipe.linear_epochs=2"], "recipe.lr=0.1 has no effect: with recipe.linear_epochs"),
     ],
@@ -107,7 +107,7 @@ def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], 
     [
         ("toy_weighted_table2", "C_transformer", "branch.impl=naive", "has no effect with model=transformer"),
         ("babi_memn2n_1k", "bow", "model.episode=gru", "has no effect with model=memn2n: it is a key of dmn."),
-        ("babi_memn2n_1k", "bow", "recipe.beta1=0.5", "has no effect: it is a key of recipe.optimizer=adam"),
+        ("babi_memn2n_1k", "bow", "recipe.beta1=0.5", "has no effect: it is a key of recipe.optimizer=adam and adamw"),
     ],
 )
 def test_a_key_that_no_row_of_a_sweep_uses_is_a_fault(sweep: str, row: str, unused: str, message: str) -> None:

@@ -207,3 +207,23 @@ def test_arguments_that_lightning_refuses_are_a_fault(small: Any, made: Any, arg
     config = small(f"trainer.extra={{{argument}}}")
     with pytest.raises(ConfigError, match=f"trainer.extra or callbacks: Lightning refuses them: .*{told}"):
         fit(config, made(config, "run"), Interrupt())
+
+
+@pytest.mark.slow
+def test_the_recorded_rate_is_that_of_the_update_if_a_callback_changes_it(
+    small: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "halving_callback.py").write_text(
+        "from pytorch_lightning import Callback\n"
+        "class Fixed(Callback):\n"
+        "    def on_train_batch_start(self, trainer, *_):\n"
+        "        if trainer.global_step >= 2:\n"
+        "            trainer.optimizers[0].param_groups[0]['lr'] = 0.125\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = small("+callbacks.mine._target_=halving_callback.Fixed", "trainer.max_steps=4", "trainer.log_every=1")
+    folder = made(config, "fixed")
+    trained = fit(config, folder, Interrupt())
+    rates = [line["lr"] for line in folder.measurements.read()]
+    group = trained.step.groups[0]
+    assert rates == [group.rate(1), group.rate(2), 0.125, 0.125]

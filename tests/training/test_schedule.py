@@ -1,10 +1,16 @@
 """Learning rates and the paper's cost, compared with numbers computed outside the project."""
 
+import re
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
+from variations.configuration.faults import faults
 from variations.configuration.transformer import BranchConfig, SequenceRecipe
 from variations.models import build
+from variations.system.errors import UserError
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.sequences.experiment import parameter_groups
 from variations.tasks.translation.config import TranslationConfig
@@ -183,3 +189,75 @@ def test_training_cost_by_the_paper_s_rule(hours, flops, printed):
 def test_training_cost_from_steps():
     assert paper_cost(100_000 * 0.4, 8, "P100") == pytest.approx(3.04e18)
     assert paper_cost(300_000 * 1.0, 8, "P100") == pytest.approx(2.28e19)
+
+
+def own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> str:
+    """A module with classes, which a configuration can name; returns its name."""
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_the_schedule_on_the_page_for_variations_gives_the_rates_of_the_network_and_not_of_branch_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "adding-a-variation.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(class StableDecay:.*?)^```$", page, re.M | re.S)
+    settings = config(kind="weighted")
+    settings.recipe.schedule = own("shown_schedule", tmp_path, monkeypatch, code) + ":StableDecay"
+    settings.recipe.lr, settings.recipe.warmup = 0.004, 10
+    weights, branch = parameter_groups(build(settings, 30), settings)
+    rates = {step: weights.rate(step) for step in (1, 5, 10, 30, 45, 60, 61)}
+    assert rates == pytest.approx({1: 4e-4, 5: 2e-3, 10: 4e-3, 30: 4e-3, 45: 2e-3, 60: 0.0, 61: 0.0})
+    assert branch.rate(7) == branch_rate(7, settings.branch, 32, 2, 60)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("Absent", "has no class Absent"),
+        ("Bare", r"cannot be constructed: TypeError in .*: .*takes no arguments"),
+        ("Late", r"gives no rate for update 60: IndexError in .*bad_schedules\.py, line 6: list index out of range"),
+        ("Negative", r"gives the rate -1\.0 for update 1: it must be a finite number of at least 0"),
+    ],
+)
+def test_a_schedule_that_cannot_work_is_reported_before_any_work(
+    name: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """class Bare: ...
+class Late:
+    def __init__(self, config):
+        self.rates = [0.1] * 60
+    def __call__(self, step):
+        return self.rates[step]
+class Negative(Late):
+    def __call__(self, step):
+        return -1
+"""
+    settings = config()
+    settings.recipe.schedule = own("bad_schedules", tmp_path, monkeypatch, code) + f":{name}"
+    (found,) = faults(settings)
+    assert re.match(rf"recipe\.schedule=bad_schedules:{name}: .*{fault}", found)
+
+
+def test_the_optimiser_is_adamw_or_a_class_of_any_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config()
+    settings.recipe.weight_decay, settings.recipe.beta1 = 0.1, 0.5
+    groups = parameter_groups(build(settings, 30), settings)
+    settings.recipe.optimizer = "adamw"
+    adamw, _ = schedule.optimizer(groups, settings)
+    assert type(adamw) is torch.optim.AdamW
+    assert (adamw.param_groups[0]["betas"], adamw.param_groups[0]["weight_decay"]) == ((0.5, 0.98), 0.1)
+    settings.recipe.optimizer = "torch.optim:NAdam"
+    assert faults(settings) == []
+    nadam, rates = schedule.optimizer(groups, settings)
+    assert type(nadam) is torch.optim.NAdam and nadam.param_groups[0]["weight_decay"] == 0.1
+    assert rates.get_last_lr() == [groups[0].rate(1)]
+    settings.recipe.optimizer = "collections:Counter"
+    with pytest.raises(UserError, match=r"recipe\.optimizer=collections:Counter: is not a torch\.optim\.Optimizer"):
+        schedule.optimizer(groups, settings)
+    settings.recipe.optimizer = "torch.optim:Nothing"
+    assert faults(settings) == [
+        "recipe.optimizer=torch.optim:Nothing: torch.optim has no class Nothing: check the name after the colon."
+    ]

@@ -70,12 +70,12 @@ def _model_options(config: RunConfig) -> list[Fault]:
     return [Fault(("model.options",), text) for text in option_faults("model.options", options, found)]
 
 
-@RULES.reads("model.attention", "positions.kind")
+@RULES.reads("model.attention", "positions.kind", "recipe.optimizer")
 def _foreign_parts(config: RunConfig) -> list[Fault]:
-    if not isinstance(config, TransformerConfig):
-        return []
-    found = []
-    for key, name in (("model.attention", config.model.attention), ("positions.kind", config.positions.kind)):
+    found, named = [], {"recipe.optimizer": config.recipe.optimizer}
+    if isinstance(config, TransformerConfig):
+        named |= {"model.attention": config.model.attention, "positions.kind": config.positions.kind}
+    for key, name in named.items():
         try:
             if ":" in name:
                 class_named(key, name)

@@ -81,23 +81,25 @@ class RecipeConfig:
     name: str = "quick"
     """The recipe's own name."""
     scale: ScaleConfig = field(default_factory=ScaleConfig)
-    optimizer: str = choice("adam", "adam", "sgd")
-    """`sgd`: without momentum."""
-    schedule: str = choice("noam", "noam", "inverse_sqrt", "cosine")
+    optimizer: str = choice_or_class("adam", "adam", "adamw", "sgd")
+    """`adamw`: Adam with decoupled weight decay. `sgd`: without momentum. `package.module:Class`: an optimiser of torch
+    or another package."""
+    schedule: str = choice_or_class("noam", "noam", "inverse_sqrt", "cosine")
     """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`.
-    `cosine`: the same peak, then half a cosine that falls to zero at `trainer.max_steps`."""
+    `cosine`: the same peak, then half a cosine that falls to zero at `trainer.max_steps`. `package.module:Class`: a
+    schedule of another package (docs/adding-a-variation.md)."""
     lr: float = number(1.0, gt=0)
     """Factor of the schedule; see `schedule`."""
     warmup: int = number(4000, ge=1)
     """Updates in which the learning rate rises."""
     beta1: float = number(0.9, ge=0, lt=1)
-    """β_1 of Adam."""
+    """β_1 of Adam and AdamW."""
     beta2: float = number(0.98, ge=0, lt=1)
     """β_2 of Adam."""
     eps: float = number(1e-9, gt=0, most=1)
     """ε of Adam."""
     weight_decay: float = number(0.0, ge=0)
-    """Factor of the L2 penalty, whose gradient is added to that of the loss; 0: none."""
+    """Factor of the L2 penalty, whose gradient is added to that of the loss, or with `adamw` of the decay; 0: none."""
     clip: float = number(0.0, ge=0)
     """Largest gradient norm; 0 means no clipping."""
     average: int = number(1, ge=1)

@@ -65,7 +65,7 @@ def _of_task(name: str) -> dict[str, Path]:
 
 def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Module and class of each name in `config`."""
-    for group in ("model", "positions"):
+    for group in ("model", "positions", "recipe"):
         for _, value in _strings(config.get(group)):
             if match := _NAMED.fullmatch(value):
                 yield match[1], match[2]

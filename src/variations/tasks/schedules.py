@@ -1,9 +1,14 @@
 """Learning rates of Transformers (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3). No torch."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+from variations.configuration.own_classes import class_named, module_files
 from variations.configuration.schema import RecipeConfig
 from variations.configuration.transformer import BranchConfig
+from variations.system.errors import ConfigError
+from variations.system.exceptions import raised
 
 
 def noam(step: float, d: float, warmup: float) -> float:
@@ -23,6 +28,38 @@ def main_rate(step: int, recipe: RecipeConfig, d_model: int, max_steps: int) -> 
         return 0.0
     share = (step - recipe.warmup) / (max_steps - recipe.warmup)
     return recipe.lr * (1 + math.cos(math.pi * share)) / 2
+
+
+def own_schedule(config: Any) -> Callable[[int], float]:
+    """The learning rate by an object of the class that `recipe.schedule` names, `Class(config)(step)`, step from 1.
+
+    Raises:
+        ConfigError: There is no such class, it cannot be constructed or called, or a rate is not a finite number of at
+            least 0. The rates of the first and last updates are checked here, the others when they are used.
+    """
+    name, last = config.recipe.schedule, config.trainer.max_steps
+    start = f"recipe.schedule={name}"
+    own = class_named("recipe.schedule", name)
+    try:
+        schedule: Any = own(config)
+    except Exception as error:
+        raise ConfigError([f"{start}: cannot be constructed: {raised(error, module_files([name]))}."]) from error
+
+    def rate(step: int) -> float:
+        at = min(step, last)  # torch asks for the rate after the last update too
+        try:
+            found = float(schedule(at))
+        except Exception as error:
+            why = raised(error, module_files([name]))
+            raise ConfigError([f"{start}: gives no rate for update {at}: {why}."]) from error
+        if not (math.isfinite(found) and found >= 0):
+            text = f"{start}: gives the rate {found} for update {at}: it must be a finite number of at least 0."
+            raise ConfigError([text])
+        return found
+
+    rate(1)
+    rate(last)
+    return rate
 
 
 def frozen_steps(branch: BranchConfig, max_steps: int) -> int:

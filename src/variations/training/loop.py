@@ -176,7 +176,7 @@ class Loop(pl.Callback):
 
     def _measure(self, trainer: pl.Trainer, task: Any, step: int, *, validate: bool) -> None:
         metrics: Metrics = task.window.take()
-        metrics["lr"] = task.rate(step)
+        metrics["lr"] = task.rate
         if validate:
             self.validated = (step, task.validate())
             task.validated_step = step

@@ -1,11 +1,14 @@
-"""The optimiser and its learning rates: Adam or SGD, each parameter group with its own schedule."""
+"""The optimiser and its learning rates; each parameter group has its own schedule."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from variations.configuration.own_classes import class_named
 from variations.configuration.schema import RunConfig
+from variations.models.doors import construct
+from variations.system.errors import UserError
 from variations.tasks.base import ParameterGroup
 
 
@@ -14,16 +17,29 @@ def optimizer(
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """The recipe's optimiser over the parameter groups, and their schedules, which advance once per update."""
     recipe = config.recipe
-    learned = [{"name": group.name, "params": group.parameters, **group.options} for group in groups]
+    learned: Any = [{"name": group.name, "params": group.parameters, **group.options} for group in groups]
     # The schedules give absolute rates, so lr is 1.
     common: dict[str, Any] = {"lr": 1.0, "weight_decay": recipe.weight_decay, "fused": config.profile != "reference"}
     made: torch.optim.Optimizer
-    if recipe.optimizer == "sgd":
+    if ":" in recipe.optimizer:
+        made = _own(recipe.optimizer, learned, lr=1.0, weight_decay=recipe.weight_decay)
+    elif recipe.optimizer == "sgd":
         made = torch.optim.SGD(learned, **common)
     else:
-        made = torch.optim.Adam(learned, betas=(recipe.beta1, recipe.beta2), eps=recipe.eps, **common)
+        adam = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
+        made = adam(learned, betas=(recipe.beta1, recipe.beta2), eps=recipe.eps, **common)
     # LambdaLR counts updates from 0.
     return made, torch.optim.lr_scheduler.LambdaLR(made, [_from_0(group.rate) for group in groups])
+
+
+def _own(name: str, groups: Any, **settings: float) -> torch.optim.Optimizer:
+    """An optimiser of torch or another package over parameter groups, with its own values of all other settings."""
+    key = "recipe.optimizer"
+    found: Any = class_named(key, name)
+    if not issubclass(found, torch.optim.Optimizer):
+        raise UserError(f"{key}={name}: is not a torch.optim.Optimizer: derive it from that class.")
+    made: torch.optim.Optimizer = construct(key, name, lambda: found(groups, **settings))
+    return made
 
 
 def settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -47,6 +47,8 @@ class Step(pl.LightningModule):
         self.window = Window(task.losses)
         self.update = Update()
         self.groups = experiment.parameter_groups()
+        self.rate = self.groups[0].rate(1)
+        """The learning rate of the first group in the last update."""
         self.validated_step = -1
         """The update after which the last validation was made."""
 
@@ -105,6 +107,7 @@ class Step(pl.LightningModule):
             if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser with bf16-mixed
                 torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.config.recipe.clip, norm)
         optimizer, rates = self.optimizers(), self.lr_schedulers()
+        self.rate = optimizer.param_groups[0]["lr"]  # type: ignore[union-attr]  # a callback may have changed it
         optimizer.step()  # type: ignore[union-attr]  # one optimiser, one schedule for each of its groups
         rates.step()  # type: ignore[union-attr, call-arg]
         self.zero_grad(set_to_none=True)  # before the next forward pass, which needs the memory
@@ -138,10 +141,6 @@ class Step(pl.LightningModule):
             return self.experiment.validate(self.place)
         finally:
             self.train(training)
-
-    def rate(self, step: int) -> float:
-        """The learning rate of the first group in update `step`."""
-        return self.groups[0].rate(step)
 
     def on_fit_start(self) -> None:
         """Connect to the other ranks, and check what the device supports."""

@@ -90,7 +90,7 @@ class ReaderConfig:
 class ReaderRecipe(RecipeConfig):
     """How the networks are trained; `lr` is the initial rate."""
 
-    optimizer: str = choice("sgd", "adam", "sgd")
+    optimizer: str = choice_or_class("sgd", "adam", "adamw", "sgd")
     batch_size: int = number(32, ge=1)
     """Questions per network in an update, drawn with replacement; their losses are summed."""
     halve_every: int = number(25, ge=1)

@@ -32,7 +32,7 @@ OWN_KEYS = {
 UNLIMITED = ("trainer.limit_test", "trainer.limit_val_batches")
 WHY_UNUSED = {
     **dict.fromkeys(UNLIMITED, "this task always uses its whole test and validation sets"),
-    **dict.fromkeys(("recipe.beta1", "recipe.beta2", "recipe.eps"), "it is a key of recipe.optimizer=adam"),
+    **dict.fromkeys(("recipe.beta1", "recipe.beta2", "recipe.eps"), "it is a key of recipe.optimizer=adam and adamw"),
     **dict.fromkeys(
         ("recipe.schedule", "recipe.warmup"), "in this task the rate is halved every recipe.halve_every epochs"
     ),
@@ -77,9 +77,10 @@ class QuestionAnswering(Measures):
         own = OWN_KEYS.get(str(flat.get("model.kind")), ())
         others = [f"model.{key}" for key in sorted({k for keys in OWN_KEYS.values() for k in keys} - set(own))]
         stories = ["data.toy_questions"] if flat.get("data.kind") == "babi" else ["data.questions", "data.root"]
-        adam = [] if flat.get("recipe.optimizer") == "adam" else [f"recipe.{key}" for key in ("beta1", "beta2", "eps")]
+        adam = flat.get("recipe.optimizer") in ("adam", "adamw")
+        of_adam = [] if adam else [f"recipe.{key}" for key in ("beta1", "beta2", "eps")]
         rate = "recipe.lr" if flat.get("recipe.linear_epochs") else "recipe.linear_lr"
-        return [*others, *stories, *adam, rate, "recipe.schedule", "recipe.warmup"]
+        return [*others, *stories, *of_adam, rate, "recipe.schedule", "recipe.warmup"]
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`; a network of another package: the class, `["MyReader", "babi"]`."""

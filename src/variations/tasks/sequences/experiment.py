@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from variations.models.kernels import segments, varlen
 from variations.models.loss import Smoothing, cross_entropy
 from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
 from variations.tasks.base import Experiment, ParameterGroup, Place
-from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.schedules import branch_rate, frozen_steps, main_rate, own_schedule
 from variations.tasks.sequences import agreement
 from variations.tasks.sequences.data import Pairs, PairsData
 from variations.tasks.sequences.decoding.translator import Codec, Translation, Translator, limits
@@ -161,7 +161,9 @@ class SequenceExperiment(Experiment):
 def parameter_groups(network: SequenceToSequence, config: TransformerConfig) -> list[ParameterGroup]:
     """A network's learned parameters with their schedules."""
     d, N, steps = config.model.d_model, config.model.N, config.trainer.max_steps
-    main = functools.partial(main_rate, recipe=config.recipe, d_model=d, max_steps=config.trainer.max_steps)
+    main: Callable[[int], float] = functools.partial(main_rate, recipe=config.recipe, d_model=d, max_steps=steps)
+    if ":" in config.recipe.schedule:
+        main = own_schedule(config)
     own = {
         BRANCH_WEIGHTS: functools.partial(branch_rate, branch=config.branch, d_model=d, N=N, max_steps=steps),
     }

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from variations.configuration.rules import Fault, Rules
+from variations.system.errors import ConfigError
+from variations.tasks.schedules import own_schedule
 
 RULES = Rules()
 
@@ -64,6 +66,16 @@ def _attention(config: Any) -> Iterator[Fault]:
             f"model.attention={m.attention} cannot be branched: with model.kind=weighted use "
             "model.attention=dot_product, or choose model.kind=transformer.",
         )
+
+
+@RULES.reads("recipe.schedule", "trainer.max_steps")
+def _schedule(config: Any) -> list[Fault]:
+    try:
+        if ":" in config.recipe.schedule:
+            own_schedule(config)
+    except ConfigError as error:
+        return [Fault(("recipe.schedule",), text) for text in error.faults]
+    return []
 
 
 @RULES.reads("model.kind", "model.h", "model.d_ff", "branch.M", "branch.ffn", "branch.gate.kind", "branch.gate.k")
