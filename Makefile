@@ -47,7 +47,7 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	rm -f $(VENV)/.installed; \
 	touch $(VENV)/.unfinished; \
 	echo "Installing variations and its dependencies into $(VENV); the first time, this takes some minutes"; \
-	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && ! $(PY) -m pip config list | grep -qE 'index-url|find-links'; then \
+	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && ! $(PY) -m pip config list | grep -E 'index-url|find-links' >/dev/null; then \
 	  echo "No GPU was found here. Unless you start jobs here that use GPUs, save gigabytes by torch's CPU build: stop this with Ctrl-C,"; \
 	  echo "set PIP_EXTRA_INDEX_URL to the CPU index that https://pytorch.org/get-started/locally names, and type the same command again."; \
 	fi; \

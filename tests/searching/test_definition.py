@@ -163,3 +163,12 @@ def test_trials_have_the_settings_with_which_their_search_was_defined(
         edit()
         (config,) = definition.configs(0, values)
         assert (config.recipe.lr, config.recipe.warmup, config.branch.warmup) == (0.5, 20, 2)
+
+
+@pytest.mark.slow
+def test_arguments_of_a_callback_are_searched_from_those_of_the_baseline(defined: Callable[..., Definition]) -> None:
+    words = ("sweep.search.baseline=quickstart/transformer", "callbacks=early_stopping")
+    found = defined(*words, "callbacks.early_stopping.patience=range(2,5)", model__dropout=None)
+    assert found.enqueued == {"callbacks.early_stopping.patience": 3}
+    text = faults(defined, *words, "+callbacks.early_stopping.stopping_threshold=interval(1,2)", model__dropout=None)
+    assert "has no callbacks.early_stopping.stopping_threshold, which the search varies: set it in the row's" in text

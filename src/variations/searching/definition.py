@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import COSTS, Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
-from variations.store.identity import covered, identity
+from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError
@@ -313,9 +312,14 @@ def _baseline_values(
         return None, []
     values: dict[str, Any] = {}
     found = []
+    of_row = flatten(to_dict(base)) | choices
     for dimension in dimensions:
-        key = dimension.key
-        values[key] = value = choices[key] if key in choices else attrgetter(key)(base)
+        if dimension.key not in of_row:  # of a class of another package, such as an argument of a callback
+            found.append(
+                f"search.baseline={name} has no {dimension.key}, which the search varies: set it in the row's file."
+            )
+            continue
+        values[dimension.key] = value = of_row[dimension.key]
         if not dimension.holds(value):
             found.append(
                 f"search.baseline={name} has {dimension.key}={value}, which is not in its space ({dimension.text()}): "
