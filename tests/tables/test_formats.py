@@ -84,6 +84,9 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
     assert [text for text in of_others if text not in whole] == []
     assert [text for text in of_others if text in sizes] == []
     assert render(full, "markdown", Look(["group", "steps"])).splitlines()[2] == "| row |  | steps |"
+    delta = "published_delta.dev_bleu"
+    for before, title in (("published.dev_bleu", "Δ base, published"), ("steps", "Δ base, published (dev BLEU)")):
+        assert f"| {title}<sup>" in render(full, "markdown", Look([before, delta])).splitlines()[2], before
     with pytest.raises(UserError, match=r"columns=\[\] names no column"):
         render(full, "markdown", Look([]))
     with pytest.raises(

@@ -20,7 +20,7 @@ from variations.store.contents import refuse_damaged
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
 from variations.store.own_code import refuse_to_continue
-from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
+from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition, told_apart
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
 from variations.sweeping.jobs import composed_jobs, idle, row_faults
@@ -230,7 +230,13 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
             alone = any(sources.trains_itself(outcome) for outcome in seeds)
             found.append(replace(planned, launches=launches, at_once=at_once, trains_itself=alone))
     _warn_of_other_inputs(outcomes)
-    return _compared_with_the_first(found) if swept else found
+    return _compared_with_the_first(found) if swept else _of_a_grid(found, [*jobs])
+
+
+def _of_a_grid(rows: list[Planned], names: Sequence[str]) -> list[Planned]:
+    """The rows of a grid, with their names in it: several may be one row of a table."""
+    named = [replace(row.definition, row=name) for row, name in zip(rows, names, strict=True)]
+    return [replace(row, definition=found) for row, found in zip(rows, told_apart(named), strict=True)]
 
 
 def _warn_of_other_inputs(outcomes: Iterable[Outcome]) -> None:

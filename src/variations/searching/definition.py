@@ -312,7 +312,7 @@ def _baseline_values(
         return None, []
     values: dict[str, Any] = {}
     found = []
-    of_row = flatten(to_dict(base)) | choices
+    of_row = {**flatten(to_dict(base)), **choices}
     for dimension in dimensions:
         if dimension.key not in of_row:  # of a class of another package, such as an argument of a callback
             found.append(

@@ -134,7 +134,8 @@ class _Layout:
         differences = [line.published_delta.get(key) for line in self.lines]
         marks, heading = self.book.shared([recalled(*pair) for pair in pairs])
         cells = [Cell(delta(value, digits), own, value) for value, own in zip(differences, marks, strict=True)]
-        self.add(f"published_delta.{key}", "Δ base, published", cells, marks=heading, rank=3)
+        of = f"published.{key}", self.table.task.published(key).label
+        self.add(f"published_delta.{key}", "Δ base, published", cells, marks=heading, rank=3, of=of)
 
     def _against_published(self, measure: Measure, rank: int) -> None:
         """The column measured − published, if figures of some row were measured on the same text."""
@@ -145,7 +146,8 @@ class _Layout:
             Cell(delta(f.difference, measure.digits), (*own, *self.book.mark(f.notes)), f.difference) if f else Cell("")
             for f, own in zip(compared, marks, strict=True)
         ]
-        self.add(f"against_published.{measure.key}", "measured − published", cells, marks=heading, rank=rank)
+        of = (measure.key, measure.label)
+        self.add(f"against_published.{measure.key}", "measured − published", cells, marks=heading, rank=rank, of=of)
 
     def _measured(self, line: Line, measure: Measure, *, primary: bool) -> Cell:
         if found := line.measured.get(measure.key):

@@ -31,6 +31,8 @@ class Column:
     """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
     key: str = ""
     """Its contents: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
+    of: tuple[str, str] | None = None
+    """Key and name of what it compares; the title does not say it where that column stands before."""
 
 
 @dataclass
@@ -79,6 +81,9 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
             for place in differences:
                 title = f"{columns[place].title} ({measure.title})"
                 columns[place] = replace(columns[place], title=title)
+    for place, column in enumerate(columns):
+        if column.of and (place == 0 or columns[place - 1].key != column.of[0]):
+            columns[place] = replace(column, title=f"{column.title} ({column.of[1]})")
     published = any(column.key.startswith("published") for column in columns)
     letters = (mark for mark, _ in grid.notes if mark != "*")
     notes = {mark: (mark if mark == "*" else next(letters), text) for mark, text in used_notes(grid, shown)}
