@@ -101,6 +101,16 @@ def test_the_table_is_that_of_the_table_command_with_values_to_sort_by(client: A
     assert table["metric"] == "test.bleu" and wide["color_index"] == 1
 
 
+def test_a_change_of_a_list_is_one_change(run: Any, client: Any) -> None:
+    for row, widths in (("base", [1, 2]), ("narrow", [1])):
+        path = run("q", row, rows=["base", "narrow"]) / "config.yaml"
+        config = yaml.safe_load(path.read_text())
+        config["model"] |= {"d_ff": 64 * len(widths), "options": {"widths": widths}}
+        path.write_text(yaml.safe_dump(config))
+    (_, narrow) = client.json("/api/sweep/q")["table"]["rows"]
+    assert narrow["changes"] == ["d_ff 128→64", "options.widths [1, 2]→[1]"]
+
+
 @pytest.mark.usefixtures("pair")
 def test_significance_comes_only_when_asked_for(client: Any) -> None:
     first = client.json("/api/sweep/q")["table"]

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from variations.dashboard.payload import sweeps as payload
-from variations.store.differences import symbol, varied
+from variations.store.differences import each_in_words, symbol, varied
 from variations.store.hidden import clean, without_secrets
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
@@ -104,8 +104,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
 def _changes(line: Line) -> tuple[list[str], list[payload.Change]]:
     """The changes of a row from its base row, in words and key by key."""
     config = line.row.config
-    text = (line.changes or "").partition("; parameters ")[0]
-    return (text.split(", ") if line.changed else []), [
+    return each_in_words(line.changed, config), [
         {
             "key": key,
             "symbol": symbol(key, config),

@@ -101,13 +101,17 @@ def in_words(
     parameters: tuple[int | None, int | None] = (None, None),
 ) -> str:
     """What `changes` found in `config`, in the form that `differences` returns."""
+    text = ", ".join(each_in_words(changed, config)) or "same configuration"
+    old_size, new_size = parameters
+    return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
+
+
+def each_in_words(changed: Mapping[str, tuple[Any, Any]], config: Mapping[str, Any]) -> list[str]:
+    """The same one by one, without the parameters: `["heads 8→16", "data.tasks [1, 2]→[1]"]`."""
     found = dict(changed)
     if found.get("model.d_v") == found.get("model.d_k"):
         found.pop("model.d_v", None)  # d_k stands for both, as in the papers' tables
-    words = [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]
-    text = ", ".join(words) or "same configuration"
-    old_size, new_size = parameters
-    return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
+    return [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]
 
 
 def symbol(key: str, config: Mapping[str, Any]) -> str:
