@@ -23,14 +23,20 @@ MEASURED = {"error": 20.0, "task_1": 0.5, "task_19": 88.0}
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Five rows of the paper and one by other authors; only the first has a run."""
-    run = tmp_path / "papers" / "pe" / "seed1"
+    return table_of(tmp_path)
+
+
+def table_of(store: Path, **data: str) -> Table:
+    """The same, with other keys of the run's `data`."""
+    run = store / "papers" / "pe" / "seed1"
     run.mkdir(parents=True)
-    write_yaml(run / "config.yaml", babi_configuration(range(1, 21)))
+    config = babi_configuration(range(1, 21))
+    write_yaml(run / "config.yaml", config | {"data": config["data"] | data})
     write_json(run / "status.json", {"state": "finished", "step": 1})
     scores = {name: {"value": value} for name, value in MEASURED.items()}
     write_json(run / "result.json", {"scores": {"test": scores}, "loss": {}, "parameters": 7520})
     sweep = SweepConfig(name="papers", table="babi_memn2n_1k", rows=ROWS, seeds=[1], metric="error")
-    return build(define(sweep), tmp_path, SignificanceConfig(n=100))
+    return build(define(sweep), store, SignificanceConfig(n=100))
 
 
 def column(grid: Grid, key: str) -> list[str]:
@@ -82,6 +88,15 @@ def test_what_was_recalled_bears_a_mark_in_the_heading(table: Table) -> None:
     assert titles["lstm.published"] == titles["memnn_weak.published"] == ("a",)
     of_lstm = next(grid for grid in grids if any(c.key == "lstm.published" for c in grid.columns))
     assert of_lstm.notes == [("a", "quoted from memory, not checked against the publication")]
+
+
+def test_figures_that_are_not_compared_with_what_stands_beside_them_bear_the_reason(tmp_path: Path) -> None:
+    whole, first, *_ = Look().grids(table_of(tmp_path, kind="toy", name="babi_toy"))
+    (mark,) = (mark for mark, text in whole.notes if text == "the run was tested on generated stories")
+    marks = {column.key: column.marks for column in first.columns}
+    assert (marks["pe.published"], column(first, "pe.measured")[0]) == ((mark,), "0.50")
+    assert "pe.difference" not in marks and mark not in marks["bow.published"]
+    assert (mark, "the run was tested on generated stories") in first.notes
 
 
 @pytest.mark.parametrize("format_", ["markdown", "latex"])

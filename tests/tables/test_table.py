@@ -169,7 +169,7 @@ def test_published_figures_are_printed_with_all_their_digits() -> None:
     given = (123456.789, 25.8, 65, 1e-5, 1234567.0, 2.3e19, 1e20, -0.1)
     figures = [Figure(value, recalled=False) for value in given]
     words = ["123456.789", "25.8", "65", "1e-05", "1.234567e6", "2.3e19", "1.0e20", "-0.1"]
-    assert [cell.text for cell in Notebook().printed(figures)[0]] == words
+    assert [cell.text for cell in Notebook().printed(figures, [()] * len(figures))[0]] == words
 
 
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:

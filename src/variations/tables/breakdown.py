@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from variations.tables.grid import Notebook, delta
+from variations.tables.grid import Notebook, delta, recalled
 from variations.tables.line import Line, Table
 from variations.tables.text import Cell, Column, Grid, used_notes
 from variations.tasks.base import Measure
@@ -61,10 +61,13 @@ def _whole(table: Table, parts: list[Measure]) -> str:
 
 
 def _of_line(line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook) -> list[tuple[Column, list[Cell]]]:
-    """The columns of a row that are not empty: published, measured, and their difference."""
+    """The columns of a row that are not empty: published, measured, and their difference.
+
+    Published figures beside measured ones bear all marks, those of the comparison, or why there is none, included.
+    """
     figures = [line.published.get(keys.get(part.key, "")) for part in parts]
-    published, marks = book.printed(figures, compared_below=True)
     found = [line.measured.get(part.key) for part in parts]
+    published, marks = book.printed(figures, [f.caveats if f and any(found) else recalled(f) for f in figures])
     measured = [Cell(mean.text(part.digits) if mean else "") for mean, part in zip(found, parts, strict=True)]
     differences = [Cell(delta(f.difference, part.digits) if f else "") for f, part in zip(figures, parts, strict=True)]
     name, label = line.row.definition.row, line.label

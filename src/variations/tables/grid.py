@@ -38,17 +38,9 @@ class Notebook:
         return marks, self.mark(common)
 
     def printed(
-        self, figures: Sequence[Figure | None], *, compared_below: bool = False
+        self, figures: Sequence[Figure | None], told: Sequence[Sequence[str] | None]
     ) -> tuple[list[Cell], tuple[str, ...]]:
-        """Cells of published figures, and the marks for the heading, which all of them share.
-
-        These marks concern the figures themselves. Caveats of a comparison are marked at the difference, unless the
-        figures are `compared_below` this table.
-        """
-        told = [
-            figure.caveats if figure and (figure.difference is not None) == compared_below else recalled(figure)
-            for figure in figures
-        ]
+        """Cells of published figures, marked with what is `told` of each, and marks for the heading: what all share."""
         marks, heading = self.shared(told)
         digits = _decimals([figure.value for figure in figures if figure])
         cells = [
@@ -124,7 +116,10 @@ class _Layout:
         )
 
     def _published(self, key: str, title: str, rank: int) -> None:
-        cells, marks = self.book.printed([line.published.get(key) for line in self.lines])
+        """Figures that are compared bear the marks of the comparison at the difference, others here."""
+        figures = [line.published.get(key) for line in self.lines]
+        told = [f.caveats if f and f.difference is None else recalled(f) for f in figures]
+        cells, marks = self.book.printed(figures, told)
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
 
     def _published_delta(self, key: str) -> None:
