@@ -238,17 +238,22 @@ def test_rows_are_told_apart_beyond_the_palette() -> None:
     assert len(styles) == 3 * len(COLOURS)
 
 
+def make_parts(store, row, **changes):
+    """Write a run on two tasks of bAbI; `changes` replace groups of its configuration."""
+    run = store / "babi_memn2n_1k" / row / "seed1"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text(json.dumps(babi_configuration([1, 2]) | changes), encoding="utf-8")
+    (run / "status.json").write_text(json.dumps({"state": "finished", "step": 1}), encoding="utf-8")
+    (run / "metrics.jsonl").write_text('{"step": 1, "dev/loss": 0.5}\n', encoding="utf-8")
+    scores = {"error": {"value": 12.5}, "task_1": {"value": 0.5}, "task_2": {"value": 24.5}}
+    (run / "result.json").write_text(json.dumps({"scores": {"test": scores}, "loss": {}}), encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
     """Draw two rows of the bAbI table; the published figures of the second are quoted from memory."""
-    for row, error in (("pe", 12.5), ("pe_ls", 8.0)):
-        run = tmp_path / "babi_memn2n_1k" / row / "seed1"
-        run.mkdir(parents=True)
-        (run / "config.yaml").write_text(json.dumps(babi_configuration([1, 2])), encoding="utf-8")
-        (run / "status.json").write_text(json.dumps({"state": "finished", "step": 1}), encoding="utf-8")
-        (run / "metrics.jsonl").write_text('{"step": 1, "dev/loss": 0.5}\n', encoding="utf-8")
-        scores = {"error": {"value": error}, "task_1": {"value": 0.5}, "task_2": {"value": 24.5}}
-        (run / "result.json").write_text(json.dumps({"scores": {"test": scores}, "loss": {}}), encoding="utf-8")
+    make_parts(tmp_path, "pe")
+    make_parts(tmp_path, "pe_ls", model={"kind": "memn2n", "restarts": 3})
     sweep = SweepConfig(name="babi_memn2n_1k", table="babi_memn2n_1k", rows=["pe", "pe_ls", "bow"], metric="error")
     draw(FiguresConfig(sweep=sweep, runs=str(tmp_path), figure="parts", out=str(tmp_path)))
     words = texts(tmp_path / "parts.svg")
@@ -261,6 +266,18 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
     ):
         assert word in words
     assert "BoW" not in words and "3 three supporting facts" not in words  # they have no measurements
+    assert "MemN2N 3 hops PE LS: best of 3 restarts, not of 10." in words
+
+
+@pytest.mark.slow
+def test_published_parts_are_not_drawn_beside_bars_that_they_are_not_compared_with(tmp_path, capsys):
+    make_parts(tmp_path, "pe", data={"kind": "toy", "name": "babi_toy", "tasks": [1, 2]})
+    sweep = SweepConfig(name="babi_memn2n_1k", table="babi_memn2n_1k", rows=["pe"], metric="error")
+    draw(FiguresConfig(sweep=sweep, runs=str(tmp_path), figure="parts", out=str(tmp_path)))
+    words = texts(tmp_path / "parts.svg")
+    assert "measured" in words and "published" not in words
+    why = "published figures are not drawn beside its own: the run was tested on generated stories."
+    assert f"MemN2N 3 hops PE: {why}\n" in capsys.readouterr().err
 
 
 def test_a_run_with_damaged_measurements_is_named_and_the_others_are_drawn(

@@ -221,16 +221,21 @@ def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     for line in table.lines:
         found = [line.measured.get(part.key) for part in measured]
         figures = [line.published.get(printed.get(part.key, "")) for part in measured]
-        if any(found):
-            bars.append(
-                Bars(
-                    line.label,
-                    [mean.mean if mean else None for mean in found],
-                    [mean.sd if mean else None for mean in found],
-                    [figure.value if figure else None for figure in figures],
-                    any(figure.recalled for figure in figures if figure),
-                )
+        if not any(found):
+            continue
+        compared = [figure if figure and figure.difference is not None else None for figure in figures]
+        if why := dict.fromkeys(note for f in figures if f and f.difference is None for note in f.notes):
+            sys.stderr.write(f"{line.label}: published figures are not drawn beside its own: {'; '.join(why)}.\n")
+        bars.append(
+            Bars(
+                line.label,
+                [mean.mean if mean else None for mean in found],
+                [mean.sd if mean else None for mean in found],
+                [figure.value if figure else None for figure in compared],
+                any(figure.recalled for figure in compared if figure),
+                list(dict.fromkeys(note for figure in compared if figure for note in figure.notes)),
             )
+        )
     unit = table.task.measure(measured[0].part_of).label.removeprefix("mean ")
     yield "parts", parts([part.label for part in measured], bars, unit)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from variations.figures.canvas import FAINT, INK, colour, new
+from variations.figures.canvas import FAINT, INK, colour, legend, new, plain
 
 ACROSS = 4
 """Number of panels side by side."""
@@ -19,12 +19,15 @@ class Bars:
     spread: Sequence[float | None]
     """Standard deviation over seeds."""
     published: Sequence[float | None]
+    """Those that may be compared with the measured ones."""
     recalled: bool
     """Whether the published figures are quoted from memory; their marks are then hollow."""
+    caveats: Sequence[str] = ()
+    """Of the comparison."""
 
 
 def parts(names: Sequence[str], rows: Sequence[Bars], unit: str) -> Any:
-    """A panel for each row, with a bar for each of `names`; `unit` is the axis label."""
+    """A panel for each row, with a bar for each of `names`, and caveats below; `unit` is the axis label."""
     across = min(ACROSS, len(rows))
     down = -(-len(rows) // across)
     size = (2.2 + 2.1 * across, 0.9 + down * (0.5 + 0.17 * len(names)))
@@ -39,7 +42,10 @@ def parts(names: Sequence[str], rows: Sequence[Bars], unit: str) -> Any:
     for panel in panels[max(0, len(rows) - across) : len(rows)]:
         panel.set_xlabel(unit)
         panel.tick_params(labelbottom=True)
-    figure.legend(handles=_key(rows), loc="outside lower center", ncols=3, fontsize=8)
+    caveats = dict.fromkeys(text for row in rows for text in row.caveats)
+    about = {text: "; ".join(row.label for row in rows if text in row.caveats) for text in caveats}
+    note = "\n".join(f"{labels}: {text}." for text, labels in about.items())
+    legend(figure, _key(rows), 3, plain(note), fontsize=8)
     return figure
 
 
@@ -67,16 +73,13 @@ def _draw(panel: Any, row: Bars, number: int) -> None:
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
-    panel.set_title(fill(row.label, 30), fontsize=9)
+    panel.set_title(fill(plain(row.label), 30), fontsize=9)
 
 
-def _key(rows: Sequence[Bars]) -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [Patch(color="#777777", label="measured")]
+def _key(rows: Sequence[Bars]) -> list[tuple[str, dict[str, Any]]]:
+    found: list[tuple[str, dict[str, Any]]] = [("measured", {"lw": 6, "color": "#777777"})]
     for recalled, text in ((False, "published"), (True, "published, quoted from memory")):
         if any(row.recalled is recalled and any(value is not None for value in row.published) for row in rows):
             face = "white" if recalled else INK
-            handles.append(Line2D([], [], lw=0, marker="D", ms=4, mfc=face, mec=INK, label=text))
-    return handles
+            found.append((text, {"lw": 0, "marker": "D", "ms": 4, "mfc": face, "mec": INK}))
+    return found
