@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from variations.commands.stored import SweepKeys
+from variations.configuration.schema import SweepConfig
+from variations.system.errors import UserError
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -70,6 +74,34 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
         f"None of these runs is finished in {store}. To train them: {line}\n"
     )
     assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr
+
+
+@pytest.mark.parametrize(
+    ("runs", "what", "root"),
+    [
+        ("{store}/quickstart", "sweep", "{store}"),
+        (".", "sweep", ".."),
+        ("transformer", "row", ".."),
+        ("../quickstart/transformer/", "row", ".."),
+    ],
+)
+def test_the_folder_of_a_sweep_or_a_row_is_no_run_store(
+    make_run: Any, store: Path, monkeypatch: pytest.MonkeyPatch, runs: str, what: str, root: str
+) -> None:
+    make_run("quickstart", "transformer", 1, 85.0)
+    monkeypatch.chdir(store / "quickstart")
+    keys = SweepKeys(SweepConfig(name="quickstart"), runs=runs.format(store=store))
+    with pytest.raises(UserError) as caught:
+        keys.definition()
+    told = f"is the folder of one {what}: give runs={root.format(store=store)}, the root of the run store."
+    assert str(caught.value) == f"runs={keys.runs} {told}"
+
+
+def test_a_run_store_with_a_stray_run_is_one(make_run: Any, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run("demo", "transformer", 1, 85.0)
+    (store / "stray" / "seed1").mkdir(parents=True)
+    assert SweepKeys(SweepConfig(name="quickstart"), runs=str(store)).definition().name == "quickstart"
+    assert capsys.readouterr().err.startswith(f"No run of sweep quickstart is in {store}. ")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration import doors
+from variations.configuration.places import SEED_FOLDER
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean, listing, shortened
 from variations.store.atomic import destination, told_if_unwritable, write_text
@@ -43,6 +44,17 @@ def existing_root(runs: str, what: str) -> Path:
     if not root.is_dir():
         raise UserError(f"runs={runs}: there is no such folder. Give {what}.")
     return root
+
+
+def _below_a_root(folder: Path) -> str | None:
+    """Which folder below the root of a run store this is, and which root to give; None if it is none, or unknown."""
+    if any(folder.glob("*/*/seed*/")):  # it has sweeps, beside which there may be stray runs
+        return None
+    for what, pattern, up in (("sweep", "*/seed*/", ".."), ("row", "seed*/", "../..")):
+        if any(SEED_FOLDER.fullmatch(path.name) for path in folder.glob(pattern)):
+            root = shlex.quote(os.path.normpath(folder / up))
+            return f"the folder of one {what}: give runs={root}, the root of the run store."
+    return None
 
 
 @dataclass
@@ -88,6 +100,8 @@ class SweepKeys:
         there = root_of(self.runs).is_dir()
         if (self.store / str(self.sweep.name)).is_dir():
             return
+        if fault := _below_a_root(self.store):
+            raise UserError(f"runs={self.runs} is {fault}")
         if (RECORDS / str(self.sweep.name)).is_dir():
             sys.stderr.write(
                 f"No run of sweep {self.sweep.name} is in {self.runs}; runs={RECORDS} has recorded ones.\n"
