@@ -3,6 +3,7 @@
 import ast
 import doctest
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,30 @@ def test_records_of_a_table_tell_the_caveats_that_its_csv_tells() -> None:
     (recalled,) = api.table("babi_memn2n_1k", runs=ROOT / "records", rows=["pe_ls"], seeds=[1])[1:]
     assert "published mean_error" in recalled
     assert "quoted from memory, not checked against the publication" in recalled["notes"]
+
+
+def test_a_table_of_what_is_no_run_store_is_refused(make_run: Any, store: Path, tmp_path: Path) -> None:
+    run = make_run("quickstart", "transformer", 1, 85.0).path
+    (tmp_path / "file").touch()
+    for runs, told in {
+        tmp_path / "nowhere": ": there is no such folder. Give the root of the run store.",
+        tmp_path / "file": " is a file: give the root of the run store.",
+        run: " is the folder of one run: give the root of the run store, some folders up.",
+        store / "quickstart": f" is the folder of one sweep: give runs={store}, the root of the run store.",
+    }.items():
+        with pytest.raises(UserError) as caught:
+            api.table("quickstart", runs=runs)
+        assert str(caught.value) == f"runs={runs}{told}"
+
+
+def test_a_table_needs_lists_of_rows_and_seeds(make_run: Any, store: Path) -> None:
+    make_run("quickstart", "transformer", 1, 85.0)
+    with pytest.raises(TypeError, match=re.escape("table needs a list of rows: ['uniform'], not 'uniform'")):
+        api.table("quickstart", runs=store, rows="uniform")
+    with pytest.raises(TypeError, match=re.escape("table needs a list of seeds: [1], not 1")):
+        api.table("quickstart", runs=store, seeds=1)  # type: ignore[arg-type]
+    (record,) = api.table("quickstart", runs=store, rows=("transformer",), seeds=range(1, 2))
+    assert (record["state"], record["test.bleu"]) == ("finished", 85.0)
 
 
 @pytest.mark.slow

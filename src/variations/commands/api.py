@@ -8,7 +8,7 @@ Nothing heavy is imported before a model is needed. A test runs the examples, in
 `variations train --multirun sweep=quickstart rows=[transformer]` has been run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,22 +156,25 @@ def table(
         seeds: Only these seeds; None: those of the sweep file, and all others that have runs.
 
     Raises:
-        UserError: The sweep has no rows, or `rows` names an unknown one.
+        UserError: `runs` is not a run store, the sweep has no rows, or `rows` names an unknown one.
+        TypeError: `rows` or `seeds` is not a list.
     """
+    for key, given in (("rows", rows), ("seeds", seeds)):
+        if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
+            raise TypeError(f"table needs a list of {key}: [{given!r}], not {given!r}")
+    from variations.commands.stored import SweepKeys
     from variations.configuration.compose import loader
     from variations.configuration.schema import SweepConfig
     from variations.configuration.suggestions import options
     from variations.configuration.sweep_file import compose_sweep
-    from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig
     from variations.tables.footnotes import notes_of
     from variations.tables.table import build, document
 
     known = sweep in options(loader(), "sweep")
     config = compose_sweep(sweep) if known else SweepConfig(name=sweep)
-    store = Path(runs).expanduser()
-    definition = define(config, rows=rows, seeds=seeds, store=store).with_bases()
-    built = build(definition, store, SignificanceConfig(show=False))
+    keys = SweepKeys(config, str(runs), rows if rows is None else list(rows), seeds if seeds is None else list(seeds))
+    built = build(keys.definition().with_bases(), keys.store, SignificanceConfig(show=False))
     found = document(built)
     return [
         {"sweep": sweep}
