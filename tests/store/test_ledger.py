@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from variations.store.atomic import write_json
 from variations.store.checksums import sidecar
 from variations.store.contents import sealed
 from variations.store.lease import Lease, hold, read
@@ -284,7 +285,7 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
 def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
     (folder.path / "status.json").write_text(text)
     with pytest.raises(
-        UserError, match=r"status\.json.*; delete it: the state of the run follows from its other files\.$"
+        UserError, match=r"status\.json.*; delete it, and start the run again: what its other files have is used\.$"
     ):
         folder.state()
 
@@ -522,3 +523,14 @@ def test_experiments_start_without_torch() -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("lost", ["status.json", "result.json"])
+def test_a_copy_is_known_as_one_if_either_file_is_left(lost: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    assert folder.copied_from() is None
+    folder.path.mkdir()
+    for name in ("status.json", "result.json"):
+        write_json(folder.path / name, {"state": "finished", "copied": "other/a/seed1"})
+    (folder.path / lost).write_text("")
+    assert folder.copied_from() == "other/a/seed1"

@@ -10,7 +10,7 @@ from variations.commands.run import run
 from variations.configuration.compose import to_dict
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
-from variations.system.errors import ConfigError, Interrupted, RunFailedError
+from variations.system.errors import ConfigError, Interrupted, RunFailedError, UserError
 from variations.training.callbacks import configured
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -173,6 +173,12 @@ def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_without_any_batch_says_so(small: Any, made: Any) -> None:
+    with pytest.raises(UserError, match="no update was made: there was no batch to train on"):
+        fit(config := small("trainer.extra={limit_train_batches: 0}"), made(config, "run"), Interrupt())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [True, False])
 def test_an_idle_gpu_is_mentioned(
     there: bool, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -189,6 +195,16 @@ def test_faults_are_told_before_any_work(small: Any) -> None:
     assert text.startswith("trainer.extra.max_epochs: leave it out: keys of ours set it, or do the same.")
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
+    (text,) = faults(small("callbacks=early_stopping", "callbacks.early_stopping.monitor=dev/bleuu"))
+    assert text == (
+        "callbacks.early_stopping.monitor=dev/bleuu: no run of task=translation measures it; choose from dev/bleu, "
+        "dev/nll, dev/ppl, train/nll, lr. Did you mean 'dev/bleu'?"
+    )
+    (text,) = faults(small("callbacks.mine={_target_: pytorch_lightning.callbacks.StochasticWeightAveraging}"))
+    assert text == (
+        "callbacks.mine: StochasticWeightAveraging does not work here: average weights by recipe.ema or "
+        "recipe.average instead."
+    )
     with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be created"):
         configured({"mine": {"_target_": "nowhere.Class"}})
     with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is not a Lightning Callback"):

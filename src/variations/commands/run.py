@@ -22,6 +22,7 @@ from typing import Any
 
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
+from variations.configuration.places import same_line
 from variations.configuration.schema import RunConfig
 from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
@@ -177,7 +178,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         return {}
     with Interrupt() as interrupt:
         _forget_last_attempt(folder)
-        folder.set_status("running", command=" ".join(sys.argv))
+        folder.set_status("running", command=same_line(sys.argv))
         try:
             with disk_refusals_told():
                 result = _train_and_test(config, folder, interrupt)

@@ -16,7 +16,7 @@ from variations.configuration.places import SEED_FOLDER
 from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.schema import RunConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
-from variations.configuration.tasks import named
+from variations.configuration.tasks import BUILT_IN, named
 from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
 
@@ -235,6 +235,31 @@ def _lightning(config: RunConfig) -> list[Fault]:
                 text = f"{group}.{name}: name a class as _target_: package.module.Class, its arguments as further keys."
                 found.append(Fault((f"{group}.{name}",), text))
     return found
+
+
+AVERAGES = "average weights by recipe.ema or recipe.average instead"
+UNSUPPORTED = {
+    "StochasticWeightAveraging": AVERAGES,
+    "WeightAveraging": AVERAGES,
+    "EMAWeightAveraging": AVERAGES,
+    "LearningRateFinder": "vary recipe.lr in a grid or a search instead",
+}
+"""Lightning's callbacks that copy the whole module or need its hyper-parameters, and what to do without them."""
+
+
+@RULES.reads("callbacks", "task")
+def _callbacks(config: RunConfig) -> Iterator[Fault]:
+    for name, settings in config.callbacks.items():
+        package, _, last = str(settings.get("_target_") if isinstance(settings, dict) else "").rpartition(".")
+        if last in UNSUPPORTED and package.partition(".")[0] in ("pytorch_lightning", "lightning"):
+            yield Fault((f"callbacks.{name}",), f"callbacks.{name}: {last} does not work here: {UNSUPPORTED[last]}.")
+        if last != "EarlyStopping" or config.task not in BUILT_IN:  # what others measure is known when they do
+            continue
+        known = [*named(config.task).curves, "lr"]
+        if (watched := settings.get("monitor")) is not None and watched not in known:
+            text = f"callbacks.{name}.monitor={watched}: no run of task={config.task} measures it; choose from"
+            near = did_you_mean(str(watched), known)
+            yield Fault((f"callbacks.{name}.monitor",), f"{text} {', '.join(known)}.{near}")
 
 
 @RULES.reads("logger.project")

@@ -126,7 +126,7 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
     )
     stored = {run.folder.seed for run in runs} - {*found.seeds}
     seeds, further = (tuple(sorted({*known, *stored})) for known in (found.seeds, found.further))
-    return replace(found, rows=(*found.rows, *more), seeds=seeds, further=further)
+    return replace(found, rows=(*found.rows, *more), of=(*found.of, *more), seeds=seeds, further=further)
 
 
 def _usual_metric(store: Store, runs: Sequence[Found]) -> str:

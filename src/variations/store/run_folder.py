@@ -338,6 +338,11 @@ class RunFolder:
             return "absent"
         return "interrupted" if status.state == "running" and not status.process_alive(self.path) else status.state
 
+    def copied_from(self) -> str | None:
+        """The run that this one is a copy of (`sweep.shares`), also after its result or its status was lost."""
+        found = (self._read_json(name, tolerant=True) or {} for name in ("status.json", "result.json"))
+        return next((str(copied) for document in found if (copied := document.get("copied"))), None)
+
     def finished(self) -> bool:
         """Whether the run is finished and has a result; without one, or with a damaged one, it must be tested again.
 

@@ -98,6 +98,8 @@ def fit(
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):
             raise memory.failure("outside of the updates", task.smaller) from error
+        if str(error).startswith("Early stopping conditioned on metric"):  # of a task of another package
+            raise UserError(f"callbacks: {' '.join(str(error).split())}") from error
         if "Error(s) in loading state_dict" in str(error):
             raise UserError(
                 "the checkpoint does not fit the network of the changed configuration: remove the network's keys from "
@@ -111,6 +113,8 @@ def fit(
         raise Interrupted(
             interrupt.received, f"Stopped at step {trainer.global_step}; the same command continues from there."
         )
+    if trainer.global_step == 0:
+        raise UserError("no update was made: there was no batch to train on (trainer.extra.limit_train_batches?).")
     _leave(data)
     if loop.stopped == PRUNED:
         raise Pruned(f"pruned by its search at step {trainer.global_step}")

@@ -48,9 +48,8 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         counts = " and ".join(map(str, [*others, result["hardware"]["threads"]]))
         text = f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
         result["remarks"] = [*result.get("remarks", []), text]
-    status = folder.status()
-    if status is not None and status.copied:  # the result of the copy was lost
-        result["copied"] = status.copied
+    if copied := folder.copied_from():
+        result["copied"] = copied
     if fault := result_fault(plain(result), config.task):
         raise RunFailedError(f"The test of the trained weights gave a result that cannot be used: {fault}.")
     if trained.trackers.any:
