@@ -220,3 +220,8 @@ def test_settings_of_branches_are_none_where_a_model_has_no_branches() -> None:
     found = varied([{"model": plain}, {"model": weighted, "branch": {"M": 4}}, {"model": weighted, "branch": {"M": 2}}])
     assert found["branch.M"] == [None, 4, 2]
     assert found["model.kind"] == ["transformer", "weighted", "weighted"]
+
+
+def test_keys_that_only_one_row_has_are_among_those_that_differ() -> None:
+    configs = [{"callbacks": {}}, {"callbacks": {"mine": {"_target_": "a.B", "rate": 2}}}]
+    assert varied(configs) == {"callbacks.mine._target_": [None, "a.B"], "callbacks.mine.rate": [None, 2]}

@@ -317,4 +317,6 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     given = configuration(trainer__extra={"detect_anomaly": True}, callbacks={"early_stopping": {"patience": 3}})
     make_run("papers", "base", 1, 30.0, config=given)
     (note,) = read(seeds=[1]).lines[0].notes
-    assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
+    assert (
+        note == "trained with settings of Lightning that no recipe has: detect_anomaly=True, callbacks=early_stopping"
+    )

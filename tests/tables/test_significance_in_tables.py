@@ -615,7 +615,7 @@ def test_notes_on_both_rows_are_told_with_their_names(
     sweep = SweepConfig(name="papers", rows=["base", "good"])
     for names in (["good"], ["good", "base"]):
         found = compare(sweep, names, store, significance=SETTINGS).document()["notes"]
-        assert "base: departs from its recipe: Lightning was given gradient_clip_val=1" in found
+        assert "base: trained with settings of Lightning that no recipe has: gradient_clip_val=1" in found
         assert "good: copied from other/good, which is the same run" in found
         assert len([note for note in found if "the score in result.json is 10.00" in note]) == 1
 

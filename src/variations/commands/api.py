@@ -10,10 +10,13 @@ Nothing heavy is imported before a model is needed. A test runs the examples, in
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from variations.configuration.schema import RunConfig
 
 
@@ -28,6 +31,22 @@ class TrainedRun:
     result: dict[str, Any] = field(repr=False)
     """The contents of its `result.json`."""
     _answering: dict[Any, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def network(self) -> "nn.Module":
+        """The network with the weights that were tested, on the CPU and in evaluation mode.
+
+            >>> import variations
+            >>> run = variations.load("runs/quickstart/transformer/seed1")
+            >>> sum(weights.numel() for weights in run.network.parameters()) == run.result["parameters"]
+            True
+
+        Raises:
+            UserError: The run's checkpoints or other files of its network are missing, or its classes have changed.
+        """
+        from variations.training.weights import load_network
+
+        return load_network(self.path)[0]
 
     def translate(self, lines: Sequence[str], *, beam: int | None = None, alpha: float | None = None) -> list[str]:
         """Return the best translation of each line.
@@ -50,12 +69,10 @@ class TrainedRun:
             raise TypeError(f"translate needs a list of lines: [{lines!r}], not {lines!r}")
         from variations.configuration.tasks import named
         from variations.store.ledger import RunFolder
-        from variations.training.weights import load_network
 
         if (beam, alpha) not in self._answering:
-            network, config = load_network(self.path)
-            answering = named(config.task).answering
-            self._answering[beam, alpha] = answering(RunFolder(self.path), config, network, beam=beam, alpha=alpha)
+            answering, folder = named(self.config.task).answering, RunFolder(self.path)
+            self._answering[beam, alpha] = answering(folder, self.config, self.network, beam=beam, alpha=alpha)
         return self._answering[beam, alpha](lines)
 
     def score(self, set: str = "test") -> dict[str, float]:

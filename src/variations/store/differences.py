@@ -74,12 +74,15 @@ def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         key: [] for key in keys if any(flat.get(key) != stated[0].get(key) for flat in stated)
     }
+    different: dict[str, set[str]] = {key: set() for key in columns}
     for config, flat in zip(configs, flats, strict=True):
         values = task_of(config).effective(flat)
         counts = _counting(config, values)
         for key, column in columns.items():
             column.append(values.get(key) if counts(key) else None)
-    return {key: found for key, found in columns.items() if len({str(each) for each in found if each is not None}) > 1}
+            if flat and counts(key):
+                different[key].add(str(column[-1]))
+    return {key: found for key, found in columns.items() if len(different[key]) > 1}
 
 
 def differences(

@@ -261,7 +261,7 @@ def caveats(row: Row) -> list[str]:
     notes = departures(row.runs)
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
-        notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
+        notes.append(f"trained with settings of Lightning that no recipe has: {', '.join(given)}")
     debug = (row.config.get("debug") or {}).get("name")  # a trial run, and said to be one
     if row.tested and not debug and (unknown := task_of(row.config).unjudged(row.tested)):
         notes.append(unknown)

@@ -48,7 +48,7 @@ V.views = V.views || {};
 
   function delta(row, measure) {
     const found = row.delta[measure.key];
-    if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: row.not_trained ? "not trained" : "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
+    if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: row.not_trained ? "not trained" : /not trained$/.test(row.not_tested) ? row.not_tested : "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
     const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in test items only";
     const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0], measure.digits)} to ${V.signed(row.ci[1], measure.digits)}` : row.not_tested;
