@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from command_lines import faults_of
 
+from variations.commands.preflight import preflight
+from variations.commands.record import RecordConfig
+from variations.configuration.compose import register_schema
 from variations.configuration.places import CONF
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
@@ -82,6 +85,12 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
 def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
     (fault,) = faults_of(line)
     assert message in fault
+
+
+def test_the_folder_of_records_has_a_name_of_its_own() -> None:
+    register_schema(RecordConfig, "record")
+    (fault,) = preflight(["sweep=quickstart", "out=x"], RecordConfig, "record")
+    assert fault == "out=x: there is no key or group 'out'. Did you mean records=x?"
 
 
 @pytest.mark.slow

@@ -57,6 +57,18 @@ def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, 
 
 
 @pytest.mark.slow
+def test_faults_of_a_search_are_told_as_they_are_written_or_typed(tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "sought.yaml"
+    path.parent.mkdir()
+    search = "search: {baseline: a/b, trials: 4, space: {model.dropout: 3}}"
+    path.write_text(f"name: sought\noverrides: ['decode.sets=[dev]']\n{search}\n")
+    for typed, place in (([], f"{path}: "), (["sweep.search.baseline=a/b"], "sweep.")):
+        found = preflight(["sweep=sought", *typed], TranslationConfig, "train", multirun=True)
+        assert found[0].startswith(f"{path}: search.space: model.dropout: 3 is not a space: write interval(0,0.3)")
+        assert found[1].startswith(f"{place}search.baseline=a/b: there is no such row.")
+
+
+@pytest.mark.slow
 def test_the_rows_of_a_sweep_tell_their_task() -> None:
     lines = ["sweep=babi_ours", "model.restarts=1"]
     assert faults_of(*with_task(lines), multirun=True) == []

@@ -11,6 +11,7 @@ from variations.searching.definition import Definition, define, is_search
 from variations.store.naming import run_folder
 from variations.system.errors import ConfigError
 
+ROOT = Path(__file__).resolve().parents[2]
 SEARCHES = sorted(path.stem for path in SWEEPS.glob("search_*.yaml"))
 
 
@@ -108,7 +109,7 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["sweep.search.directions=[up]"], "'up': valid choices are maximize, minimize"),
         (["sweep.search.sampler=nsgaii"], "nsgaii optimises several metrics"),
         (["sweep.search.sampler=grid"], "model.dropout is continuous (0 to 0.4)"),
-        (["sweep.search.trials=null"], "search.trials is not set"),
+        (["sweep.search.trials=null"], "sweep.search.trials is not set: give the total"),
         (["sweep.search.baseline=quickstart/nobody"], "there is no such row"),
         (["sweep.search.baseline=weighted_table1/gnmt"], "published figure of another system"),
         (["sweep.search.metrics=[dev.bleu,parameters]", "sweep.search.pruner.kind=median"], "a single metric"),
@@ -145,7 +146,22 @@ def test_all_faults_come_at_once(defined: Callable[..., Definition]) -> None:
 
 @pytest.mark.slow
 def test_a_search_without_a_space_is_a_fault(defined: Callable[..., Definition]) -> None:
-    assert "search.space is empty" in faults(defined, model__dropout=None)
+    text = "sweep.search.space is empty: name what to vary, as in model.dropout=interval(0,0.3) model.h=2,4, or in"
+    assert text in faults(defined, model__dropout=None)
+    listed = faults(defined, "++model.options.width=[16,32]", model__dropout=None)
+    assert "model.options.width=[16,32] is a single value, a list: type choices without brackets." in listed
+
+
+@pytest.mark.slow
+def test_options_of_a_model_of_another_package_are_searched(
+    defined: Callable[..., Definition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests/contract/foreign_package")
+    kind = "model.kind=foreign_variations.model:MeanModel"
+    for space in ("++model.options.width=16,32", "++sweep.search.space={model.options.width: [16,32]}"):
+        definition = defined(kind, space, model__dropout=None)
+        (config,) = definition.configs(0, {"model.options.width": 16})
+        assert config.model.options == {"width": 16}
 
 
 @pytest.mark.slow

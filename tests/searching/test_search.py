@@ -45,6 +45,8 @@ def test_trials_run_side_by_side_and_the_best_is_told(
     assert told.split("dev BLEU")[1].split("│")[1].split()[0] == str(best.number)
     assert "6 finished; 6 of 6 trials" in told
     assert f"optuna-dashboard {tmp_path}/probe/study.log" in told.replace("\n", "")
+    shown = f"Table: python src/table.py sweep.name=probe sweep.metric=dev.bleu runs={tmp_path}"
+    assert shown in told.splitlines()
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_forms(key: str, value: Any, wanted: dict[str, Any]) -> None:
 )
 def test_faults_name_the_key_and_what_is_valid(key: str, value: Any, words: str) -> None:
     assert words in fault(key, value)
-    assert fault(key, value).startswith("search.space: ")
+    assert fault(key, value).startswith("sweep.search.space: ")
 
 
 def test_all_faults_are_told_at_once() -> None:

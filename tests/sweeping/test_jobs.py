@@ -252,7 +252,7 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             ["size=tiny,small", "name=foo"],
             "name=foo names a single run: the folder of a multirun is named by sweep.name=",
         ),
-        (["recipe.lr=interval(0,1)"], "an interval is infinite"),
+        (["recipe.lr=interval(0,1)"], "or search it (docs/search.md), with sweep.name=NAME sweep.search.trials=N"),
         (
             [f"data.train={'x' * 60},{'y' * 60}", f"data.dev={'z' * 60},b"],
             "which is longer than a folder's name may be (120 characters): vary fewer keys at a time",

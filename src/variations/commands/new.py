@@ -41,10 +41,10 @@ EXAMPLE = """\
 # further line of `defaults`, such as `- override /positions: learned`.
 defaults:
   - {name}/base
-model:
-  {setting}  # an example. Replace it
+{setting}
 """
-HEADS = (1, 2, 8, 16, 32)
+CHANGE = "model:\n  h: 1  # an example. Replace it"
+COMMENT = "# model:\n#   dropout: 0.1  # an example. As long as it is a comment, this row changes nothing"
 FIRST = "changed"
 """The row of a table without named rows."""
 
@@ -76,8 +76,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
         name=name, rows=", ".join([BASE, *rows]), variation=shown(folder), plan=spelled("plan"), typed=typed
     )
     texts = {folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE)}
-    for k, row in enumerate(rows):  # another example for each, so that the table can be tried as it is
-        change = EXAMPLE.format(train=spelled("train"), name=name, setting=_example(k))
+    for k, row in enumerate(rows):  # the first one has a change, so that the table can be tried as it is
+        change = EXAMPLE.format(train=spelled("train"), name=name, setting=COMMENT if k else CHANGE)
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     if all(_text(path) == text for path, text in {**texts, sweep: head}.items()):
@@ -93,11 +93,6 @@ def create(name: str, rows: list[str]) -> list[Path]:
         write_text(destination(path), texts[path])
     write_text(destination(sweep), head)  # last: what a killed command has written can be completed by the same command
     return [sweep, *texts]
-
-
-def _example(k: int) -> str:
-    """The change of the k-th new row, from 0."""
-    return f"h: {HEADS[k]}" if k < len(HEADS) else f"dropout: {k % 100 / 100}"
 
 
 def _text(path: Path) -> str | None:
@@ -133,8 +128,9 @@ def main() -> None:
     for path in made:
         sys.stdout.write(f"{shown(path)}\n")
     place = "" if IN_CHECKOUT else f"'hydra.searchpath=[file://{Path.cwd() / 'conf'}]' "
-    examples = ", ".join(f"`{_example(k)}` in {row}" for k, row in enumerate(arguments.rows or [FIRST]))
-    sys.stderr.write(f"Write into each row what it changes, in place of the example: {examples}.\n")
+    first, *others = arguments.rows or [FIRST]
+    rest = f"; without a change, {', '.join(others)} would repeat the base row" if others else ""
+    sys.stderr.write(f"Write into each row what it changes. {first} has an example, `h: 1`{rest}.\n")
     for remark, line in {
         "Then see what the table costs:": f"{spelled('plan')} {place}",
         "train it:": f"{spelled('train')} {place}--multirun ",

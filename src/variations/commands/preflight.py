@@ -84,8 +84,8 @@ def _as_in_the_file(faults: Sequence[str], lines: Sequence[str]) -> list[str]:
     found = []
     for fault in faults:
         text = re.sub(r"^In 'sweep/[^']*': ", "", fault)
-        key = re.match(r"(?:unknown key ')?sweep\.(\w+)", text)
-        if key is not None and f"sweep.{key[1]}" not in typed:
+        key = re.match(r"(?:unknown key ')?sweep\.(\w+)((?:\.\w+)*)", text)
+        if key is not None and typed.keys().isdisjoint([f"sweep.{key[1]}", f"sweep.{key[1]}{key[2]}"]):
             place = file_with(key[1], typed.get("sweep", ""))
             fault = f"{shown(place)}: {in_file(text)}" if place else fault
         found.append(fault)

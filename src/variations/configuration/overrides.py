@@ -225,9 +225,8 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
     name, line = override.key_or_group, override.input_line or ""
     found = keys.get(name)
     if found is None:
-        below_a_dictionary = any(name.startswith(f"{key}.") and _is_dictionary(f) for key, f in keys.items())
         is_part = any(key.startswith(f"{name}.") for key in keys)
-        if below_a_dictionary or is_part:
+        if is_part or is_open(name, keys):
             return None
         return unknown_key(name, line, list(keys), groups, loader)
     if override.is_add():
@@ -268,6 +267,11 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         return typing.get_args(annotation)
     return (annotation,)
+
+
+def is_open(name: str, keys: Mapping[str, Key]) -> bool:
+    """Whether a key is part of a dictionary, such as `model.options`, whose contents the schema does not list."""
+    return any(name.startswith(f"{key}.") and _is_dictionary(item) for key, item in keys.items())
 
 
 def _is_dictionary(item: Key) -> bool:

@@ -256,7 +256,7 @@ class SearchConfig:
     """A search with Optuna: a sweep file with `search:` is one (docs/search.md)."""
 
     space: dict[str, Any] = field(default_factory=dict)
-    """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `{type: float, low: a, high: b}`."""
+    """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `[a,b]`."""
     trials: int | None = number(None, ge=1)
     """Total number of trials, however often the search is started; null: every cell (`sampler=grid`)."""
     metrics: list[str] = field(default_factory=lambda: ["dev.bleu"])

@@ -37,6 +37,7 @@ OTHER_NAMES = {
     "babi_root": "data.root",
     "output": "runs",
     "output_dir": "runs",
+    "out": "records",
 }
 """What other systems call our keys."""
 

@@ -20,7 +20,7 @@ from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
-from variations.configuration.suggestions import did_you_mean, options
+from variations.configuration.suggestions import did_you_mean, options, switched_off
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import COSTS, Objective, objective_faults, unmeasured_faults
@@ -80,7 +80,7 @@ class Definition:
 
     def trial_overrides(self, values: Mapping[str, Any]) -> list[str]:
         """The overrides of a trial."""
-        mine = [dimension.override(values[dimension.key]) for dimension in self.dimensions]
+        mine = [switched_off(dimension.override(values[dimension.key])) for dimension in self.dimensions]
         return [*self.overrides, *mine]
 
     def configs(self, number: int, values: Mapping[str, Any]) -> list[RunConfig]:
@@ -164,7 +164,8 @@ def define(arguments: tuple[str, ...]) -> Definition:
     problems += wrong
     if unknown := task.metric_fault(head.sweep.metric):  # which the table of the trials will have
         problems.append(f"sweep.metric: {unknown}")
-    problems += _settings_faults(head, dimensions, problems)
+    listed = [_text(o) for key, o in typed.items() if key not in keys and isinstance(o.value(), list)]
+    problems += _settings_faults(head, dimensions, problems, listed)
     return _composed(head, shared, dimensions, objectives, problems)
 
 
@@ -187,7 +188,7 @@ def _composed(
     valid = options(loader(), "variation")
     if (name := settings.baseline) is not None and name not in valid:
         text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
-        raise ConfigError([*problems, f"search.baseline={name}: {text}"])
+        raise ConfigError([*problems, f"sweep.search.baseline={name}: {text}"])
     typed = {line.partition("=")[0] for line in shared}
     own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
@@ -197,7 +198,8 @@ def _composed(
     node, choices = compose_node(overrides, files=files)
     base: Any = to_config(node, RunConfig)
     if settings.baseline is not None and base.variation.quoted:
-        problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
+        text = "is a published figure of another system, not a run."
+        problems.append(f"sweep.search.baseline={settings.baseline} {text}")
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
@@ -233,8 +235,8 @@ def _incomparable_faults(
             if objective.key not in COSTS and (changed := [key for key in fixed if key in set_here]):
                 which = "it" if changed == [dimension.key] else f"{', '.join(changed)}, which it sets"
                 found.append(
-                    f"search.space: {dimension.key}: {objective.key} depends on {which}, so trials could not be "
-                    "compared: leave it out, or optimise another metric."
+                    f"sweep.search.space: {dimension.key}: {objective.key} depends on {which}, so trials could not "
+                    "be compared: leave it out, or optimise another metric."
                 )
     return found
 
@@ -264,24 +266,29 @@ def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
     return found
 
 
-def _settings_faults(head: RunConfig, dimensions: list[Dimension], known: list[str]) -> list[str]:
+def _settings_faults(
+    head: RunConfig, dimensions: list[Dimension], known: list[str], listed: Sequence[str]
+) -> list[str]:
+    """`listed` are overrides whose value is a list, of keys that the schema does not know."""
     settings, found = head.sweep.search, []
     if not dimensions and not known:
-        found.append("search.space is empty: name what to vary, as in space: {model.dropout: interval(0,0.3)}.")
+        text = "name what to vary, as in model.dropout=interval(0,0.3) model.h=2,4, or in the sweep's file."
+        lists = [f"{line.lstrip('+')} is a single value, a list: type choices without brackets." for line in listed]
+        found.append(" ".join([f"sweep.search.space is empty: {text}", *lists]))
     if settings.sampler == "grid":
         for dimension in dimensions:
             if dimension.cells() is None:
                 found.append(
-                    f"search.sampler=grid: {dimension.key} is continuous ({dimension.text()}): list choices, or use "
-                    "a range with a step."
+                    f"sweep.search.sampler=grid: {dimension.key} is continuous ({dimension.text()}): list choices, or "
+                    "use a range with a step."
                 )
     elif settings.trials is None:
-        found.append("search.trials is not set: give the total number of trials, such as trials: 50.")
+        found.append("sweep.search.trials is not set: give the total number of trials, as in sweep.search.trials=50.")
     if settings.sampler == "nsgaii" and len(settings.metrics) < 2:
-        found.append("search.sampler=nsgaii optimises several metrics: name two, or use sampler: tpe.")
+        found.append("sweep.search.sampler=nsgaii optimises several metrics: name two, or use tpe.")
     storage = settings.storage or ""
     if "://" in storage and not storage.startswith("sqlite:///"):
-        found.append(f"search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
+        found.append(f"sweep.search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
     return [*found, *_pruner_faults(head, dimensions)]
 
 
@@ -291,16 +298,17 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     if kind == "none":
         return []
     if len(settings.metrics) > 1:
-        found.append(f"search.pruner.kind={kind} works with a single metric: use none.")
+        found.append(f"sweep.search.pruner.kind={kind} works with a single metric: use none.")
     seeds = head.seeds if head.seeds is not None else head.sweep.seeds
     if len(seeds) > 1:
-        found.append(f"search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
+        found.append(f"sweep.search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
     metric = settings.metrics[0] if settings.metrics else ""
     reasons = task_of_trials(head).unprunable(metric, head, by_item=kind == "wilcoxon")
-    found += [f"search.pruner.kind={kind}{reason}" for reason in reasons]
+    found += [f"sweep.search.pruner.kind={kind}{reason}" for reason in reasons]
     if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
         found.append(
-            f"search.pruner.kind={kind} compares trials at the same step: leave trainer.max_steps out of the space."
+            f"sweep.search.pruner.kind={kind} compares trials at the same step: leave trainer.max_steps out of the "
+            "space."
         )
     return found
 
@@ -316,14 +324,15 @@ def _baseline_values(
     for dimension in dimensions:
         if dimension.key not in of_row:  # of a class of another package, such as an argument of a callback
             found.append(
-                f"search.baseline={name} has no {dimension.key}, which the search varies: set it in the row's file."
+                f"sweep.search.baseline={name} has no {dimension.key}, which the search varies: set it in the row's "
+                "file."
             )
             continue
         values[dimension.key] = value = of_row[dimension.key]
         if not dimension.holds(value):
             found.append(
-                f"search.baseline={name} has {dimension.key}={value}, which is not in its space ({dimension.text()}): "
-                "widen the space, or start from another row."
+                f"sweep.search.baseline={name} has {dimension.key}={value}, which is not in its space "
+                f"({dimension.text()}): widen the space, or start from another row."
             )
     return values, found
 

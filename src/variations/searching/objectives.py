@@ -43,18 +43,18 @@ def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective
     """The objectives of a search, and their faults."""
     found = []
     if not settings.metrics:
-        found.append(f"search.metrics is empty: name what to optimise, as in metrics: [{task.metrics[0]}].")
+        found.append(f"sweep.search.metrics is empty: name what to optimise, as in metrics: [{task.metrics[0]}].")
     for key in settings.metrics:
         if fault := task.unknown_metric(key, COSTS):
-            found.append(f"search.metrics: {fault}")
+            found.append(f"sweep.search.metrics: {fault}")
     if len(set(settings.metrics)) < len(settings.metrics):
-        found.append("search.metrics has a duplicate: name each metric only once.")
+        found.append("sweep.search.metrics has a duplicate: name each metric only once.")
     directions = settings.directions
     if directions and len(directions) != len(settings.metrics):
-        found.append(f"search.directions has {len(directions)} entries for {len(settings.metrics)} metrics.")
+        found.append(f"sweep.search.directions has {len(directions)} entries for {len(settings.metrics)} metrics.")
     for direction in directions:
         if direction not in DIRECTIONS:
-            found.append(f"search.directions: '{direction}': valid choices are {', '.join(DIRECTIONS)}.")
+            found.append(f"sweep.search.directions: '{direction}': valid choices are {', '.join(DIRECTIONS)}.")
     if found:
         return [], found
     ways: Sequence[str | None] = directions or [None] * len(settings.metrics)
@@ -64,4 +64,4 @@ def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective
 def unmeasured_faults(objectives: Sequence[Objective], config: Any, task: Task) -> list[str]:
     """Metrics that a run of this configuration does not measure."""
     texts = task.unmeasured([objective.key for objective in objectives], config)
-    return [f"search.metrics: {text} to the sweep's overrides." for text in texts]
+    return [f"sweep.search.metrics: {text}, or in a sweep's file to its overrides." for text in texts]

@@ -116,8 +116,8 @@ class Pruning(pl.Callback):
             if kind == "none":
                 return False
             raise UserError(
-                f"search.pruner.kind={kind} needs {watched} of every validation, which measures only "
-                f"{', '.join(measured)}: choose another search.metrics, or search.pruner.kind=none."
+                f"sweep.search.pruner.kind={kind} needs {watched} of every validation, which measures only "
+                f"{', '.join(measured)}: choose another sweep.search.metrics, or sweep.search.pruner.kind=none."
             )
         return self.reporter.report({step: float(measured[watched])}, ask=True)
 

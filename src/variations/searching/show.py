@@ -9,10 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from variations.searching.definition import TRIAL, Definition
+from variations.searching.objectives import COSTS
 from variations.searching.space import word
 from variations.searching.study import REASON, Study
 from variations.sweeping.outcomes import Outcome
-from variations.sweeping.overview import Overview, printer
+from variations.sweeping.overview import Overview, printer, table_line
 from variations.system.rounding import decimal
 
 ENOUGH = 10
@@ -85,11 +86,20 @@ def summary(study: Study) -> None:
     if text := _importance(study, complete):
         console.print(escape(text), soft_wrap=True)
     console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
+    if complete:
+        console.print(f"Table: {_table_command(study)}", soft_wrap=True, markup=False)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
     if begun < total:
         console.print("Run the same command again to continue the search.")
     elif counts["RUNNING"]:
         console.print("Run the same command again to continue open trials whose process has ended.")
+
+
+def _table_command(study: Study) -> str:
+    """The command that prints all trials, compared by the first metric that a table can compare."""
+    metrics = [objective.key for objective in study.objectives if objective.key not in COSTS][:1]
+    words = [f"sweep.name={study.definition.name}", *(f"sweep.metric={key}" for key in metrics)]
+    return table_line(words, study.definition.base.runs)
 
 
 def _ranked(study: Study, complete: list[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import Key, type_fault
+from variations.configuration.overrides import Key, is_open, type_fault
 from variations.configuration.rules import value_fault
 from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
 from variations.store.identity import is_incidental
@@ -115,7 +115,7 @@ def read_space(space: Mapping[str, Any], keys: Mapping[str, Key], found: Loader)
         if dimension is not None:
             problems += value_faults(dimension, keys.get(key), found)
         if problems or dimension is None:
-            faults += [f"search.space: {problem}" for problem in problems]
+            faults += [f"sweep.search.space: {problem}" for problem in problems]
         else:
             dimensions.append(dimension)
     return dimensions, faults
@@ -127,7 +127,7 @@ def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str]
     if root in NOT_SEARCHED or (not is_group and is_incidental(key, {})) or root == "hydra":
         hint = " Seeds of a trial are set by sweep.seeds." if root in ("seed", "seeds") else ""
         yield f"{key} cannot be searched: it does not change the model or its training.{hint}"
-    elif key not in keys and not is_group:
+    elif key not in keys and not is_group and not is_open(key, keys):
         yield unknown_key(key, f"{key}={value}", list(keys), groups, found)
 
 

@@ -59,8 +59,8 @@ def _search(definition: Definition) -> dict[str, Any]:
     if settings.sampler not in METHODS or len(definition.objectives) > 1:
         raise ConfigError(
             [
-                f"search.sampler={settings.sampler} with metrics {', '.join(settings.metrics)}: a sweep of W&B has one "
-                "metric and the methods grid, random and bayes; run this search with train.py --multirun."
+                f"sweep.search.sampler={settings.sampler} with metrics {', '.join(settings.metrics)}: a sweep of W&B "
+                "has one metric and the methods grid, random and bayes; run this search with train.py --multirun."
             ]
         )
     parameters: dict[str, Any] = {dimension.key: _parameter(dimension) for dimension in definition.dimensions}

@@ -68,7 +68,9 @@ def combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
     """
     for key, override in given.items():
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise ConfigError([f"{override.input_line}: an interval is infinite; list values, as in 1,2,3."])
+            search = "sweep.name=NAME sweep.search.trials=N sweep.search.baseline=TABLE/ROW"
+            text = f"list values, as in 1,2,3, or search it (docs/search.md), with {search}."
+            raise ConfigError([f"{override.input_line}: an interval is infinite: {text}"])
         if override.is_sweep_override() and key not in ("seed", "sweep", "name") and is_incidental(key, {}):
             raise ConfigError(
                 [
