@@ -43,8 +43,7 @@ class Checkout:
 
     def typed(self, words: list[str]) -> str:
         """Run a command line and return its standard output."""
-        short = SHORTENED.get(Path(words[0]).stem, [])
-        words = [word for word in words if not word.startswith("trainer.max_steps=")]  # debug=limit sets twenty
+        short = [word for word in SHORTENED.get(Path(words[0]).stem, []) if word not in words]
         if "--multirun" in words:
             short = [*short, "seeds=[1]"]
         done = subprocess.run(
