@@ -255,7 +255,10 @@ def test_the_optimiser_is_adamw_or_a_class_of_any_package(tmp_path: Path, monkey
     assert type(nadam) is torch.optim.NAdam and nadam.param_groups[0]["weight_decay"] == 0.1
     assert rates.get_last_lr() == [groups[0].rate(1)]
     settings.recipe.optimizer = "collections:Counter"
-    with pytest.raises(UserError, match=r"recipe\.optimizer=collections:Counter: is not a torch\.optim\.Optimizer"):
+    (text,) = faults(settings)
+    assert text.startswith("recipe.optimizer=collections:Counter: is not a torch.optim.Optimizer")
+    settings.recipe.optimizer = "torch.optim:LBFGS"
+    with pytest.raises(UserError, match=r"recipe\.optimizer=torch\.optim:LBFGS: cannot be constructed: TypeError"):
         schedule.optimizer(groups, settings)
     settings.recipe.optimizer = "torch.optim:Nothing"
     assert faults(settings) == [

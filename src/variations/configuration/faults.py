@@ -77,11 +77,18 @@ def _foreign_parts(config: RunConfig) -> list[Fault]:
         named |= {"model.attention": config.model.attention, "positions.kind": config.positions.kind}
     for key, name in named.items():
         try:
-            if ":" in name:
-                class_named(key, name)
+            own = class_named(key, name) if ":" in name else None
         except ConfigError as error:
             found += [Fault((key,), text) for text in error.faults]
+            continue
+        if own is not None and key == "recipe.optimizer" and not _is_optimizer(own):
+            found.append(Fault((key,), f"{key}={name}: is not a torch.optim.Optimizer: derive it from that class."))
     return found
+
+
+def _is_optimizer(found: type) -> bool:
+    """Whether a class derives from torch's; that it does is seen without importing torch."""
+    return any(base.__module__.startswith("torch.optim") and base.__name__ == "Optimizer" for base in found.__mro__)
 
 
 @RULES.reads("recipe.average", "recipe.average_every", "trainer.max_steps")

@@ -59,7 +59,7 @@ class Data(Protocol):
         ...
 
     def train_dataloader(self) -> Any:
-        """Batches of an epoch, in any loader. A run continues in mid-epoch from the loader's `state_dict`.
+        """Batches of an epoch, in a loader of any kind. A run continues in mid-epoch from the loader's `state_dict`.
 
         Of a loader without one, the batches that were done are loaded again and dropped, and the global random
         generators are seeded for each epoch and batch (`training.loaders.Continuing`).

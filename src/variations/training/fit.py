@@ -114,7 +114,7 @@ def fit(
             interrupt.received, f"Stopped at step {trainer.global_step}; the same command continues from there."
         )
     if trainer.global_step == 0:
-        raise UserError("no update was made: there was no batch to train on (trainer.extra.limit_train_batches?).")
+        raise UserError("no update was made: there was no batch to train on, or a callback ended training at once.")
     _leave(data)
     if loop.stopped == PRUNED:
         raise Pruned(f"pruned by its search at step {trainer.global_step}")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities import CombinedLoader
 
 from variations.data.batching import begun
 from variations.tasks.base import Data
@@ -17,27 +18,39 @@ class Continuing:
 
     Batches of the epoch that were trained on before a stop are loaded again and dropped. The global random generators
     of Python, NumPy and torch are seeded before each batch, and before each epoch's order, from the seed of the run and
-    the place, so that a continued run has the same order and the same batches.
+    the place, so that a continued run has the same order and the same batches. Generators of the loader's own are
+    seeded for each epoch from their first seed, and samplers are told the epoch.
 
     Args:
         loader: Batches of one rank.
         batches: Their number in an epoch.
         place: Returns the epoch, and the number of its batches that were begun.
-        seed: Of the run and the rank.
+        seed: Of the run; all ranks have the same order.
+        rank: Of this process, whose random numbers in all batches but the first are its own.
     """
 
-    def __init__(self, loader: Any, batches: int, place: Callable[[], tuple[int, int]], seed: tuple[int, int]) -> None:
-        self.loader, self.batches, self.place, self.seed = loader, batches, place, seed
+    def __init__(self, loader: Any, batches: int, place: Callable[[], tuple[int, int]], seed: int, rank: int) -> None:
+        self.loader, self.batches, self.place, self.seed, self.rank = loader, batches, place, seed, rank
+        batch_sampler = getattr(loader, "batch_sampler", None)
+        parts = (loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None))
+        self.parts = list({id(part): part for part in parts if part is not None}.values())
+        own = (getattr(part, "generator", None) for part in self.parts)
+        self.generators = {each: each.initial_seed() for each in own if isinstance(each, torch.Generator)}
 
     def __len__(self) -> int:
         return self.batches
 
     def __iter__(self) -> Iterator[Any]:
         epoch, begun_before = self.place()
-        _seed(*self.seed, epoch)
-        batches = iter(self.loader)
+        for part in self.parts:
+            if callable(set_epoch := getattr(part, "set_epoch", None)):
+                set_epoch(epoch)
+        for generator, first in self.generators.items():
+            generator.manual_seed(_drawn(first, epoch))
+        _seed(self.seed, epoch)
+        batches = iter(self.loader)  # torch's samplers draw the order here or with the first batch
         for number in range(self.batches):
-            _seed(*self.seed, epoch, number + 1)
+            _seed(self.seed, epoch, number + 1, *((self.rank,) if number else ()))
             try:
                 batch = next(batches)
             except StopIteration:
@@ -53,15 +66,19 @@ class Continuing:
         """Do nothing."""
 
 
+def _drawn(*words: int) -> int:
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0])
+
+
 def _seed(*words: int) -> None:
-    drawn = int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0])
+    drawn = _drawn(*words)
     random.seed(drawn)
     np.random.seed(drawn)
     torch.manual_seed(drawn)
 
 
 def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:
-    """Return `data.train_dataloader`, with a loader that continues in mid-epoch."""
+    """Return `data.train_dataloader`, with a loader that continues in mid-epoch; several are left as they are."""
     make = data.train_dataloader
 
     def place() -> tuple[int, int]:
@@ -69,12 +86,13 @@ def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:
 
     def made() -> Any:
         loader = make()
-        if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict"):
+        several = isinstance(loader, CombinedLoader | list | tuple | dict)
+        if several or (hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")):
             return loader
         try:
             batches = len(loader)
         except TypeError:  # of an iterable dataset
             batches = data.batches()
-        return Continuing(loader, batches, place, (seed, trainer.global_rank))
+        return Continuing(loader, batches, place, seed, trainer.global_rank)
 
     return made

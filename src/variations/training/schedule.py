@@ -8,7 +8,6 @@ import torch
 from variations.configuration.own_classes import class_named
 from variations.configuration.schema import RunConfig
 from variations.models.doors import construct
-from variations.system.errors import UserError
 from variations.tasks.base import ParameterGroup
 
 
@@ -36,8 +35,6 @@ def _own(name: str, groups: Any, **settings: float) -> torch.optim.Optimizer:
     """An optimiser of torch or another package over parameter groups, with its own values of all other settings."""
     key = "recipe.optimizer"
     found: Any = class_named(key, name)
-    if not issubclass(found, torch.optim.Optimizer):
-        raise UserError(f"{key}={name}: is not a torch.optim.Optimizer: derive it from that class.")
     made: torch.optim.Optimizer = construct(key, name, lambda: found(groups, **settings))
     return made
 
