@@ -62,7 +62,8 @@ class Data(Protocol):
         """Batches of an epoch, in a loader of any kind. A run continues in mid-epoch from the loader's `state_dict`.
 
         Of a loader without one, the batches that were done are loaded again and dropped, and the global random
-        generators are seeded for each epoch and batch (`training.loaders.Continuing`).
+        generators are seeded for each epoch and batch (`training.loaders.Continuing`). That does not apply to several
+        loaders (a list, a `CombinedLoader`), which continue as Lightning lets them.
         """
         ...
 
