@@ -188,7 +188,7 @@ def test_an_allowed_change_of_the_optimiser_holds_from_the_next_update_on(
     monkeypatch.setattr(torch.optim.Adam, "step", watched)
     trained = fit(changed, folder, Interrupt())
     assert len(seen) == 12 - 5
-    assert [group["lr"] for group in seen] == [trained.step.rate(number) for number in range(6, 13)]
+    assert [group["lr"] for group in seen] == [trained.step.groups[0].rate(number) for number in range(6, 13)]
     assert all({key: group[key] for key in setting} == setting for group in seen)
 
 
