@@ -180,6 +180,8 @@ def test_a_search_takes_the_tasks_measures_and_directions(line: Line) -> None:
     ]
     assert found[0].measure.value({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
     _, faults = objective_faults(SearchConfig(metrics=["test.bleu"]), line)
-    assert faults == ["search.metrics: There is no measure 'test.bleu'. Did you mean 'test.mse'? Valid: test.mse."]
+    assert faults == [
+        "sweep.search.metrics: There is no measure 'test.bleu'. Did you mean 'test.mse'? Valid: test.mse."
+    ]
     assert SweepConfig().metric == "bleu"
     assert line.unknown_metric("bleu") == "There is no measure 'test.bleu'. Did you mean 'test.mse'? Valid: test.mse."
