@@ -72,10 +72,10 @@ def _model_options(config: RunConfig) -> list[Fault]:
 
 @RULES.reads("model.attention", "positions.kind", "recipe.optimizer")
 def _foreign_parts(config: RunConfig) -> list[Fault]:
-    found, named = [], {"recipe.optimizer": config.recipe.optimizer}
+    found, classes = [], {"recipe.optimizer": config.recipe.optimizer}
     if isinstance(config, TransformerConfig):
-        named |= {"model.attention": config.model.attention, "positions.kind": config.positions.kind}
-    for key, name in named.items():
+        classes |= {"model.attention": config.model.attention, "positions.kind": config.positions.kind}
+    for key, name in classes.items():
         try:
             own = class_named(key, name) if ":" in name else None
         except ConfigError as error:

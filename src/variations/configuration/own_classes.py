@@ -5,11 +5,14 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, UserError
 from variations.system.exceptions import raised
+
+T = TypeVar("T")
 
 INSTALL = "Install its package (pip install -e FOLDER), or name the folder that it is in: export PYTHONPATH=FOLDER."
 
@@ -87,3 +90,30 @@ def module_files(names: Iterable[str]) -> list[str]:
     """The files of imported modules, by `package.module:Class`."""
     found = (sys.modules.get(name.partition(":")[0]) for name in names)
     return [file for module in found if (file := getattr(module, "__file__", None))]
+
+
+def construct(key: str, name: str, make: Callable[[], T]) -> T:
+    """What `make` returns, an object of the class called `name`; see `call`."""
+    return call(key, name, "cannot be constructed", make)
+
+
+def call(key: str, name: str, fault: str, make: Callable[[], T]) -> T:
+    """What `make` returns, which calls code of the class called `name`.
+
+    Args:
+        key: The configuration's key, for messages.
+        name: One of our own, or `package.module:Class`.
+        fault: What to say if it raises an exception, such as `cannot be constructed`.
+        make: Calls the class.
+
+    Raises:
+        UserError: The class is of another package, and its code raises an exception.
+    """
+    try:
+        return make()
+    except UserError:
+        raise
+    except Exception as error:
+        if ":" not in name:
+            raise
+        raise UserError(f"{key}={name}: {fault}: {raised(error, module_files([name]))}.") from error

@@ -1,13 +1,14 @@
 """Classes that a configuration names: ours by a short name, those of other packages by `package.module:Class`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from torch import nn
 
-from variations.configuration.own_classes import class_named, module_files
+from variations.configuration.own_classes import call as call
+from variations.configuration.own_classes import class_named
+from variations.configuration.own_classes import construct as construct
 from variations.system.errors import UserError
-from variations.system.exceptions import raised
 
 T = TypeVar("T")
 
@@ -44,33 +45,6 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
             what = f"define {'them' if len(missing) > 1 else 'it'} as in {wanted}"
         raise UserError(f"{key}={name}: lacks {', '.join(missing)}: {what} (docs/adding-a-variation.md has a table).")
     return found
-
-
-def construct(key: str, name: str, make: Callable[[], T]) -> T:
-    """What `make` returns, an object of the class called `name`; see `call`."""
-    return call(key, name, "cannot be constructed", make)
-
-
-def call(key: str, name: str, fault: str, make: Callable[[], T]) -> T:
-    """What `make` returns, which calls code of the class called `name`.
-
-    Args:
-        key: The configuration's key, for messages.
-        name: As for `resolve`.
-        fault: What to say if it raises an exception, such as `cannot be constructed`.
-        make: Calls the class.
-
-    Raises:
-        UserError: The class is of another package, and its code raises an exception.
-    """
-    try:
-        return make()
-    except UserError:
-        raise
-    except Exception as error:
-        if ":" not in name:
-            raise
-        raise UserError(f"{key}={name}: {fault}: {raised(error, module_files([name]))}.") from error
 
 
 def lacking(found: type, base: type) -> list[str]:

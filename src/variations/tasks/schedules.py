@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from variations.configuration.own_classes import class_named, module_files
+from variations.configuration.own_classes import call, class_named, construct
 from variations.configuration.schema import RecipeConfig
 from variations.configuration.transformer import BranchConfig
-from variations.system.errors import ConfigError
-from variations.system.exceptions import raised
+from variations.system.errors import UserError
 
 
 def noam(step: float, d: float, warmup: float) -> float:
@@ -34,27 +33,19 @@ def own_schedule(config: Any) -> Callable[[int], float]:
     """The learning rate by an object of the class that `recipe.schedule` names, `Class(config)(step)`, step from 1.
 
     Raises:
-        ConfigError: There is no such class, it cannot be constructed or called, or a rate is not a finite number of at
+        UserError: There is no such class, it cannot be constructed or called, or a rate is not a finite number of at
             least 0. The rates of the first and last updates are checked here, the others when they are used.
     """
-    name, last = config.recipe.schedule, config.trainer.max_steps
-    start = f"recipe.schedule={name}"
-    own = class_named("recipe.schedule", name)
-    try:
-        schedule: Any = own(config)
-    except Exception as error:
-        raise ConfigError([f"{start}: cannot be constructed: {raised(error, module_files([name]))}."]) from error
+    key, name, last = "recipe.schedule", config.recipe.schedule, config.trainer.max_steps
+    own: Any = class_named(key, name)
+    schedule: Any = construct(key, name, lambda: own(config))
 
     def rate(step: int) -> float:
         at = min(step, last)  # torch asks for the rate after the last update too
-        try:
-            found = float(schedule(at))
-        except Exception as error:
-            why = raised(error, module_files([name]))
-            raise ConfigError([f"{start}: gives no rate for update {at}: {why}."]) from error
+        found = call(key, name, f"gives no rate for update {at}", lambda: float(schedule(at)))
         if not (math.isfinite(found) and found >= 0):
-            text = f"{start}: gives the rate {found} for update {at}: it must be a finite number of at least 0."
-            raise ConfigError([text])
+            text = f"gives the rate {found} for update {at}: it must be a finite number of at least 0."
+            raise UserError(f"{key}={name}: {text}")
         return found
 
     rate(1)

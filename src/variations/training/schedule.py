@@ -5,9 +5,8 @@ from typing import Any
 
 import torch
 
-from variations.configuration.own_classes import class_named
+from variations.configuration.own_classes import class_named, construct
 from variations.configuration.schema import RunConfig
-from variations.models.doors import construct
 from variations.tasks.base import ParameterGroup
 
 

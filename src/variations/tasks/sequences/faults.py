@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from variations.configuration.rules import Fault, Rules
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, UserError
 from variations.tasks.schedules import own_schedule
 
 RULES = Rules()
@@ -73,8 +73,9 @@ def _schedule(config: Any) -> list[Fault]:
     try:
         if ":" in config.recipe.schedule:
             own_schedule(config)
-    except ConfigError as error:
-        return [Fault(("recipe.schedule",), text) for text in error.faults]
+    except UserError as error:
+        texts = error.faults if isinstance(error, ConfigError) else [str(error)]
+        return [Fault(("recipe.schedule",), text) for text in texts]
     return []
 
 
