@@ -124,6 +124,9 @@ def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, capl
 
 @pytest.mark.slow
 def test_what_wandb_itself_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import wandb
+
+    wandb.teardown()  # it reads the environment once in a process, and an earlier test may have used it
     monkeypatch.setenv("WANDB_SILENT", "zz")
     folder = RunFolder(tmp_path / "sweep" / "row" / "seed1")
     folder.path.mkdir(parents=True)

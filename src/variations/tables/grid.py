@@ -74,10 +74,12 @@ class _Layout:
         if any(cell.text for cell in cells):
             self.columns.append((Column(title, key=key, **look), list(cells)))
 
-    def values(self, key: str, title: str, text: Callable[[Any], str], value: Callable[[Line], Any], rank: int) -> None:
-        """A column of values, each formatted by `text`; None is an empty cell."""
+    def values(
+        self, key: str, title: str, text: Callable[[Any], str], value: Callable[[Line], Any], rank: int, **look: Any
+    ) -> None:
+        """A column of values, each formatted by `text`; None is an empty cell. `look` as in `Column`."""
         found = [value(line) for line in self.lines]
-        self.add(key, title, [Cell("" if v is None else text(v), value=v) for v in found], rank=rank)
+        self.add(key, title, [Cell("" if v is None else text(v), value=v) for v in found], rank=rank, **look)
 
     def grid(self) -> Grid:
         """The whole table."""
@@ -156,23 +158,23 @@ class _Layout:
 
     def _differences(self) -> None:
         """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""
-        lines, level, digits = self.lines, self.table.significance.level, self.table.primary.digits
+        lines, level, primary = self.lines, self.table.significance.level, self.table.primary
+        digits, of = primary.digits, (primary.key, primary.label)
         if any(line.base for line in lines):
-            self.add("delta", "Δ base", [self._delta(line) for line in lines])
+            self.add("delta", "Δ base", [self._delta(line) for line in lines], of=of)
         intervals = [
             Cell(f"[{delta(test.low, digits)}, {delta(test.high, digits)}]", value=test.low) if test else Cell("")
             for test in (line.test and line.test.across for line in lines)
         ]
-        self.add("ci", f"{100 * level:g} % CI", intervals, rank=1)
-        self.values("p", "p", p_text, lambda line: line.test and line.test.p, 2)
+        self.add("ci", f"{100 * level:g} % CI", intervals, rank=1, of=of)
+        self.values("p", "p", p_text, lambda line: line.test and line.test.p, 2, of=of)
         if any(line.test and len(line.test.seeds) > 1 for line in lines):
             cells = [
                 Cell(f"{test.agreeing_seeds}/{len(test.seeds)}", value=test.agreeing_seeds) if test else Cell("")
                 for test in (line.test for line in lines)
             ]
-            self.add(
-                "agreeing_seeds", f"seeds with p < {1 - level:.3g}", cells, marks=self.book.mark([AGREEING]), rank=6
-            )
+            marks = self.book.mark([AGREEING])
+            self.add("agreeing_seeds", f"seeds with p < {1 - level:.3g}", cells, marks=marks, rank=6, of=of)
 
     def _delta(self, line: Line) -> Cell:
         if line.base is None:

@@ -32,7 +32,7 @@ class Column:
     key: str = ""
     """Its contents: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
     of: tuple[str, str] | None = None
-    """Key and name of what it compares; the title does not say it where that column stands before."""
+    """Key and name of what it compares; the title says it only where no column of that stands directly before."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ DIFFERENCES = ("delta", "ci", "p", "agreeing_seeds")
 def select(grid: Grid, keys: Sequence[str]) -> Grid:
     """The columns with these keys, in this order after the rows' names, with the notes and remarks about them.
 
-    Letters of notes are given anew, without gaps. Differences name their measure unless they directly follow it.
+    Letters of notes are given anew, without gaps. Differences name what they compare, unless they directly follow it.
 
     Raises:
         UserError: There is no such column, or none is named.
@@ -73,16 +73,9 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         raise UserError(f"columns: this table has no column{these}Its columns are {', '.join(index)}.")
     shown = [index[key] for key in dict.fromkeys(["row", *keys] if "row" not in keys else keys)]
     columns = [grid.columns[i] for i in shown]
-    differences = [place for place, column in enumerate(columns) if column.key in DIFFERENCES]
-    if differences and "delta" in index:
-        measure = grid.columns[index["delta"] - 1]  # the whole table has them beside it
-        first, together = differences[0], differences[-1] - differences[0] < len(differences)
-        if columns[first - 1].key != measure.key or not together:
-            for place in differences:
-                title = f"{columns[place].title} ({measure.title})"
-                columns[place] = replace(columns[place], title=title)
     for place, column in enumerate(columns):
-        if column.of and (place == 0 or columns[place - 1].key != column.of[0]):
+        before = columns[place - 1] if place else Column("")
+        if column.of and column.of[0] != before.key and column.of != before.of:
             columns[place] = replace(column, title=f"{column.title} ({column.of[1]})")
     published = any(column.key.startswith("published") for column in columns)
     letters = (mark for mark, _ in grid.notes if mark != "*")
