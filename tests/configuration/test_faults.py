@@ -99,6 +99,15 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"recipe__average": 5, "recipe__average_every": 1500, "trainer__max_steps": 1000},
         "need 7500 steps, more than trainer.max_steps=1000: set recipe.average=1, or recipe.average_every=100",
     ),
+    "more averages than are stored": (
+        {"recipe__average": 70, "trainer__max_steps": 1000},
+        "recipe.average=70: only 67 checkpoints are stored, recipe.average_every=null being 1.5 % of "
+        "trainer.max_steps=1000: set recipe.average=67 or recipe.average_every=14.",
+    ),
+    "files for the built-in corpus": (
+        {"data__root": "/texts"},
+        "data=toy is the built-in corpus, and reads no files from data.root=/texts: for them, set data=files.",
+    ),
     "more averages than steps": (
         {"recipe__average": 20, "trainer__max_steps": 10},
         "recipe.average=20 is more than trainer.max_steps=10",

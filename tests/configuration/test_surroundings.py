@@ -20,7 +20,10 @@ def test_a_missing_folder_and_a_missing_gpu_are_told_together(tmp_path: Path, mo
     with pytest.raises(ConfigError) as error:
         execute(config)
     assert "nowhere: there is no such folder" in error.value.faults[0]
-    assert "torch finds no GPU on this machine. Use trainer=cpu" in error.value.faults[1]
+    assert (
+        "torch finds no GPU on this machine. Type the command on one that has it; or use trainer=cpu"
+        in error.value.faults[1]
+    )
     assert not (tmp_path / "runs").exists()
 
 

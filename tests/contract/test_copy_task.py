@@ -30,7 +30,7 @@ COPIERS = {
     "branch.gate.kind=topk",
     "branch.gate.kind=topk_input",
 }
-COPIERS_OF_THE_SUITE = {"model.kind=transformer", "model.kind=weighted", "branch.ffn=split"}
+COPIERS_OF_THE_SUITE = {"model.kind=transformer", "model.kind=weighted"}
 """The other cases run in `make torture`."""
 
 

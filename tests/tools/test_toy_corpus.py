@@ -439,4 +439,5 @@ def test_copying_and_a_dictionary_stay_far_below_a_trained_model(corpus) -> None
 
 
 def test_the_dictionary_translates_word_by_word() -> None:
+    assert dictionary_baseline([""]) == [""]
     assert dictionary_baseline(["The old teacher has twenty-one cows."]) == ["Die alt Lehrer hat einundzwanzig Kühe."]

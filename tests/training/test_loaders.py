@@ -1,13 +1,14 @@
 """Loaders of other packages' tasks, continued in mid-epoch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
+from variations.system.errors import UserError
 from variations.training.loaders import Continuing
 
 
@@ -42,3 +43,34 @@ def test_each_epoch_has_an_order_of_its_own_which_a_continued_run_repeats(make: 
     third, other_seed = batches(whole), Continuing(make(), 4, lambda: (2, 0), seed=2, rank=0)
     assert batches(Continuing(make(), 4, lambda: (2, 0), seed=1, rank=1)) == third  # one order on all ranks
     assert (batches(other_seed) == third) == (make is not shuffling)  # the others have a seed of their own
+
+
+def test_several_ranks_take_the_batches_in_turn() -> None:
+    def batches(rank: int, place: tuple[int, int] = (1, 0)) -> list[list[int]]:
+        loader = DataLoader(range(14), batch_size=2, shuffle=True)  # type: ignore[arg-type]
+        found = Continuing(loader, 7, lambda: place, seed=1, rank=rank, ranks=2)
+        assert len(found) == 3
+        return [batch.tolist() for batch in found]
+
+    loader = DataLoader(range(14), batch_size=2, shuffle=True)  # type: ignore[arg-type]
+    alone = [batch.tolist() for batch in Continuing(loader, 7, lambda: (1, 0), seed=1, rank=0)]
+    assert batches(0) == alone[0:6:2]
+    assert batches(1) == alone[1:6:2]
+    assert batches(1, (1, 2)) == alone[5:6]
+
+
+def test_ranks_with_batches_of_their_own_keep_them() -> None:
+    class Stream(IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter((3, 5))
+
+    sampler = DistributedSampler(range(8), 2, 1, shuffle=False)  # type: ignore[arg-type]
+    shard = DataLoader(range(8), batch_size=2, sampler=sampler)  # type: ignore[arg-type]
+    batches = [batch.tolist() for batch in Continuing(shard, 2, lambda: (0, 0), seed=1, rank=1, ranks=2)]
+    assert batches == [[1, 3], [5, 7]]
+    stream = DataLoader(Stream(), batch_size=None)
+    assert list(Continuing(stream, 2, lambda: (0, 0), seed=1, rank=1, ranks=2)) == [3, 5]
+    with pytest.raises(UserError, match=r"^the training loader ended after 2 of 3 batches of an epoch: "):
+        list(Continuing(stream, 3, lambda: (0, 0), seed=1, rank=0))
+    with pytest.raises(UserError, match=r"^the training loader has 1 batches for 2 devices: "):
+        Continuing(DataLoader([1]), 1, lambda: (0, 0), seed=1, rank=0, ranks=2)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -52,6 +53,8 @@ def test_they_work_together_and_the_loss_falls(
     if backend == "inductor" and (reason := compiler()):
         pytest.skip(reason)
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
+    torch._dynamo.reset()
+    counters.clear()
     losses = {}
     for name, changes in {"plain": ("trainer.compile=false",), "compiled": ()}.items():
         config = small(f"model={model}", "model.dropout=0", "model.attention_dropout=0", *ALL, *changes)
@@ -63,5 +66,8 @@ def test_they_work_together_and_the_loss_falls(
         assert lines[-1]["dev/nll"] < lines[7]["dev/nll"]
         assert losses[name][-1] < losses[name][0] - 0.5
     assert trained.step.model._compiled_call_impl is not None
+    # The network is one program without breaks: for the first batch, for all further shapes, and for the dev set.
+    assert not counters["graph_break"]
+    assert counters["stats"]["unique_graphs"] == 3
     # Differently composed kernels round differently, in bfloat16 by 1/256.
     assert losses["compiled"][:8] == pytest.approx(losses["plain"][:8], rel=0.02)

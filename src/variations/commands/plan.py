@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from variations.configuration.schema import RunConfig, choice, number
 from variations.system.errors import ConfigError
 
 if TYPE_CHECKING:
-    from variations.planning.price import Bill
+    from variations.planning.price import Bill, Price
     from variations.planning.rows import Planned
 
 OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
@@ -74,7 +75,7 @@ def render(overrides: list[str], config: PlanConfig) -> str:
     from variations.planning.formats import FORMATS, line, markdown, terminal
 
     prices = bill.prices if bill else [None] * len(rows)
-    lines = [line(row, config.vocabulary, price) for row, price in zip(rows, prices, strict=True)]
+    lines = [line(row, config.vocabulary, price) for row, price in _counting(list(zip(rows, prices, strict=True)))]
     if config.format == "markdown":
         return markdown(lines, bill, command=shlex.join([*spelled("plan").split(), *overrides]))
     if config.format == "terminal" and sys.stdout.isatty():
@@ -82,6 +83,15 @@ def render(overrides: list[str], config: PlanConfig) -> str:
 
         return terminal(lines, bill, width=shutil.get_terminal_size().columns)
     return FORMATS[config.format](lines, bill)
+
+
+def _counting(priced: list[tuple["Planned", "Price | None"]]) -> "Iterable[tuple[Planned, Price | None]]":
+    """The same items, with a bar on the terminal: a large network takes seconds to count."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(priced, "Counting", console=console, transient=True, disable=not console.is_terminal)
 
 
 def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | None":

@@ -91,6 +91,15 @@ def _is_optimizer(found: type) -> bool:
     return any(base.__module__.startswith("torch.optim") and base.__name__ == "Optimizer" for base in found.__mro__)
 
 
+def averaged_steps(config: RunConfig) -> set[int]:
+    """Steps whose weights are averaged at test time: the last `average` ones, `average_every` apart."""
+    recipe, last = config.recipe, config.trainer.max_steps
+    if recipe.average == 1:
+        return set()
+    apart = recipe.average_every or max(1, round(0.015 * last))
+    return set(range(last, 0, -apart)[: recipe.average])
+
+
 @RULES.reads("recipe.average", "recipe.average_every", "trainer.max_steps")
 def _averaging(config: RunConfig) -> list[Fault]:
     r, steps, found = config.recipe, config.trainer.max_steps, []
@@ -99,6 +108,12 @@ def _averaging(config: RunConfig) -> list[Fault]:
             f"recipe.average={r.average} checkpoints every recipe.average_every={r.average_every} steps need "
             f"{r.average * r.average_every} steps, more than trainer.max_steps={steps}: set recipe.average=1, or "
             f"recipe.average_every={max(1, steps // (2 * r.average))}, or more steps."
+        )
+        found.append(Fault(("recipe.average", "recipe.average_every", "trainer.max_steps"), text))
+    if r.average_every is None and steps >= r.average > (fit := len(averaged_steps(config))) > 0:
+        text = (
+            f"recipe.average={r.average}: only {fit} checkpoints are stored, recipe.average_every=null being 1.5 % of "
+            f"trainer.max_steps={steps}: set recipe.average={fit} or recipe.average_every={steps // r.average}."
         )
         found.append(Fault(("recipe.average", "recipe.average_every", "trainer.max_steps"), text))
     if r.average > steps:

@@ -42,8 +42,8 @@ def _devices(config: RunConfig) -> list[str]:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if trainer.accelerator == "gpu" and count == 0:
         return [
-            "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or with trainer=ddp add "
-            "trainer.accelerator=cpu."
+            "trainer.accelerator=gpu: torch finds no GPU on this machine. Type the command on one that has it; or use "
+            "trainer=cpu, or with trainer=ddp add trainer.accelerator=cpu."
         ]
     if count:
         few = f"torch finds only {count} on this machine"

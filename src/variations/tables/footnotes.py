@@ -184,7 +184,8 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         sum(not row.quoted and sweep.base_of(row) is not None for row in rows) for rows in (sweep.rows, sweep.of)
     )
     if marked > 1 or (marked and here < whole):
-        counted = f"these are {marked} of the sweep's {whole}" if here < whole else f"there are {marked}"
+        these = "this is" if marked == 1 else "these are"
+        counted = f"{these} {marked} of the sweep's {whole}" if here < whole else f"there are {marked}"
         found.append(
             f"p is not corrected for multiple comparisons ({counted}): a row without any effect has a "
             f"{100 * (1 - settings.level):.3g} % chance of being marked."

@@ -8,8 +8,10 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import CombinedLoader
+from torch.utils.data import IterableDataset
 
 from variations.data.batching import begun
+from variations.system.errors import UserError
 from variations.tasks.base import Data
 
 
@@ -21,19 +23,37 @@ class Continuing:
     the place, so that a continued run has the same order and the same batches. Generators of the loader's own are
     seeded for each epoch from their first seed, and samplers are told the epoch.
 
+    Several ranks take the batches of a `DataLoader` in turn, as they do in the tasks of this package; those left over
+    at the end of an epoch are dropped. Every rank loads all of them. A sampler with `num_replicas`, such as a
+    `DistributedSampler`, and an iterable dataset are taken to give each rank batches of its own.
+
     Args:
-        loader: Batches of one rank.
-        batches: Their number in an epoch.
-        place: Returns the epoch, and the number of its batches that were begun.
+        loader: Batches, in the same number in each epoch.
+        batches: That number.
+        place: Returns the epoch, and the number of this rank's batches in it that were begun.
         seed: Of the run; all ranks have the same order.
         rank: Of this process, whose random numbers in all batches but the first are its own.
+        ranks: Number of processes.
+
+    Raises:
+        UserError: The loader has fewer batches than it says, or than there are ranks.
     """
 
-    def __init__(self, loader: Any, batches: int, place: Callable[[], tuple[int, int]], seed: int, rank: int) -> None:
-        self.loader, self.batches, self.place, self.seed, self.rank = loader, batches, place, seed, rank
+    def __init__(
+        self, loader: Any, batches: int, place: Callable[[], tuple[int, int]], seed: int, rank: int, ranks: int = 1
+    ) -> None:
+        self.loader, self.place, self.seed, self.rank = loader, place, seed, rank
         batch_sampler = getattr(loader, "batch_sampler", None)
         parts = (loader, getattr(loader, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None))
         self.parts = list({id(part): part for part in parts if part is not None}.values())
+        iterable = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        shared = not iterable and not any(hasattr(part, "num_replicas") for part in self.parts)
+        self.turns = ranks if shared else 1
+        self.batches = batches // self.turns
+        if not self.batches:
+            raise UserError(
+                f"the training loader has {batches} batches for {ranks} devices: set fewer devices or smaller batches."
+            )
         own = (getattr(part, "generator", None) for part in self.parts)
         self.generators = {each: each.initial_seed() for each in own if isinstance(each, torch.Generator)}
 
@@ -49,13 +69,17 @@ class Continuing:
             generator.manual_seed(_drawn(first, epoch))
         _seed(self.seed, epoch)
         batches = iter(self.loader)  # torch's samplers draw the order here or with the first batch
-        for number in range(self.batches):
+        for number in range(self.batches * self.turns):
             _seed(self.seed, epoch, number + 1, *((self.rank,) if number else ()))
             try:
                 batch = next(batches)
             except StopIteration:
-                return
-            if number >= begun_before:
+                raise UserError(
+                    f"the training loader ended after {number} of {self.batches * self.turns} batches of an epoch: its "
+                    "length, or that of the task's Data.batches(), must be the number of batches in every epoch."
+                ) from None
+            turn, of = divmod(number, self.turns)
+            if turn >= begun_before and of == self.rank % self.turns:
                 yield batch
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,6 +117,6 @@ def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:
             batches = len(loader)
         except TypeError:  # of an iterable dataset
             batches = data.batches()
-        return Continuing(loader, batches, place, seed, trainer.global_rank)
+        return Continuing(loader, batches, place, seed, trainer.global_rank, trainer.world_size)
 
     return made

@@ -8,6 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from variations.configuration.compose import to_dict
+from variations.configuration.faults import averaged_steps
 from variations.configuration.schema import RunConfig
 from variations.store.identity import identifying
 from variations.store.ledger import RunFolder
@@ -16,7 +17,6 @@ from variations.training import checkpoints
 from variations.training.finite import refuse_diverged
 from variations.training.interrupt import Interrupt
 from variations.training.tracking import Trackers
-from variations.training.weights import averaged_steps
 
 Metrics = dict[str, Any]
 PRUNED = "pruned"

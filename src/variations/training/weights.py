@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from variations.configuration.compose import load
+from variations.configuration.faults import averaged_steps
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.store import own_code
@@ -18,15 +19,6 @@ from variations.system.errors import UserError
 from variations.training import checkpoints
 
 log = logging.getLogger(__name__)
-
-
-def averaged_steps(config: RunConfig) -> set[int]:
-    """Steps whose weights are averaged at test time: the last `average` ones, `average_every` apart."""
-    recipe, last = config.recipe, config.trainer.max_steps
-    if recipe.average == 1:
-        return set()
-    apart = recipe.average_every or max(1, round(0.015 * last))
-    return set(range(last, 0, -apart)[: recipe.average])
 
 
 def final_weights(

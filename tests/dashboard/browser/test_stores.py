@@ -43,6 +43,29 @@ def test_running_rows_and_new_rows_appear_and_the_selection_stays(
     assert tab.page.locator("progress").count() == 2
 
 
+def test_while_another_sweep_is_read_the_former_one_is_not_shown(
+    tab: Any, tmp_path: Path, serve: Callable[[Path], str]
+) -> None:
+    root = tmp_path / "runs"
+    browser_store.write(root, "transformer", label="Transformer", bleu=88.0)
+    browser_store.write(root, "lonely", sweep="other", label="Lonely", base=None, bleu=77.0)
+    tab.open(serve(root), sweep="quickstart")
+    held: list[Any] = []
+    slow = [True]
+    tab.page.route(re.compile("/api/sweep/other"), lambda route: held.append(route) if slow[0] else route.continue_())
+    tab.page.locator("#choose-sweep").focus()
+    tab.page.locator("#choose-sweep").select_option("other")
+    tab.page.wait_for_function("() => document.querySelector('main').innerText === 'Reading other …'")
+    assert tab.page.locator("#choose-sweep").input_value() == "other"
+    assert tab.texts(".states") == [""]
+    assert tab.page.evaluate("() => document.activeElement.id") == "choose-sweep"
+    slow[0] = False
+    for request in held:
+        request.continue_()
+    tab.page.wait_for_selector("text=Lonely")
+    assert tab.texts(".states") == ["✓ 1 finished"]
+
+
 def test_a_seed_that_is_running_does_not_take_the_shown_value_back(
     tab: Any, tmp_path: Path, serve: Callable[[Path], str]
 ) -> None:

@@ -12,6 +12,7 @@ window.V = window.V || {};
   let revision = "";
   let turn = 0;
   let drawn = 0;
+  let drawnSweep = null; // the name of the sweep that is drawn
   let answering = true;
   let noted = "";
   const shown = new Map(); // id of a part of the page → what it shows, as text
@@ -91,8 +92,10 @@ window.V = window.V || {};
         document.documentElement.dataset.shown = `nothing:${++drawn}`;
         return;
       }
+      if (name !== drawnSweep) reading(name, current);
       const sweep = V.model(await payload(name));
       if (!current()) return;
+      drawnSweep = name;
       document.title = `${V.views[view].title} · ${sweep.name} · Variations`;
       header(sweep);
       nav(view, sweep);
@@ -102,6 +105,17 @@ window.V = window.V || {};
     } catch (error) {
       if (current()) failed(error);
     }
+  }
+
+  /** Say what is read, if that takes longer than a moment: what is still drawn is another sweep. */
+  function reading(name, current) {
+    const started = drawnSweep;
+    setTimeout(() => {
+      if (!current() || drawnSweep !== started) return;
+      drawnSweep = null;
+      header({ name, states: {} });
+      V.replace(node("main"), V.el("p", { class: "soft", role: "status", text: `Reading ${name} …` }));
+    }, 150);
   }
 
   /** The sweep. If tests of significance take time, it comes without them first, and the page is drawn again when they are done. */

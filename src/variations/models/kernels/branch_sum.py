@@ -114,8 +114,10 @@ class _BranchSum(torch.autograd.Function):
         M, n, _ = heads.shape
         g, z, total = heads.new_empty(n, C.size(2)), _buffer(n, C), _buffer(n, C, _wide(C))
         common = alpha.size(0) == 1
-        # On a GPU, reading the weights would be a host synchronisation; there they are multiplied as tensors.
-        scalars = alpha[0].tolist() if common and heads.device.type == "cpu" else None
+        # Reading the weights would be a host synchronisation on a GPU, and break the graph of torch.compile; there they
+        # are multiplied as tensors.
+        read = common and heads.device.type == "cpu" and not torch.compiler.is_compiling()
+        scalars = alpha[0].tolist() if read else None
         for block in _blocks(n, C):
             rows = block.stop - block.start
             for i in range(M):
@@ -174,18 +176,21 @@ def _wide(C: Tensor) -> torch.dtype:
     return torch.float64 if C.dtype == torch.float64 else torch.float32
 
 
-def _rows(C: Tensor) -> int:
-    return max(32, BLOCK_BYTES // (C.size(2) * C.element_size()))
+def _rows(n: int, C: Tensor) -> int:
+    return min(n, max(32, BLOCK_BYTES // (C.size(2) * C.element_size())))
 
 
 def _blocks(n: int, C: Tensor) -> Iterator[slice]:
-    rows = _rows(C)
+    if torch.compiler.is_compiling():  # a program with blocks would serve this n alone
+        return iter((slice(0, n),))
+    rows = _rows(n, C)
     return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
 
 
 def _buffer(n: int, C: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """A buffer for one block, reused for all blocks because new memory would not be in cache."""
-    return C.new_empty(min(_rows(C), n), C.size(2), dtype=dtype)
+    rows = n if torch.compiler.is_compiling() else _rows(n, C)
+    return C.new_empty(rows, C.size(2), dtype=dtype)
 
 
 def _first(head: Tensor, C: Tensor, base: Tensor | None, block: slice, out: Tensor) -> Tensor:

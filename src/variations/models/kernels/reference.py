@@ -29,7 +29,8 @@ class Reference:
         Returns:
             (B, h, T, d_v).
         """
-        causal = causal and q.size(2) > 1  # a single query is the last position, and attends to all
+        if q.size(2) == 1:  # the last position, which attends to all; `and` would make torch.compile break the graph
+            causal = False
         if causal and (mask is not None or q.size(2) != k.size(2)):
             mask, causal = with_causal(mask, q, k), False
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)

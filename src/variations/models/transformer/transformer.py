@@ -131,8 +131,10 @@ class Transformer(SequenceToSequence):
 
     def _mask(self, source: Tensor) -> Mask:
         real = source.ne(self.pad)
-        # On a GPU, checking for padding would be a host synchronisation, so there the mask is always used.
-        return None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
+        # Checking for padding would be a host synchronisation on a GPU, and break the graph of torch.compile; there the
+        # mask is always used.
+        check = source.device.type == "cpu" and not torch.compiler.is_compiling()
+        return None if check and bool(real.all()) else real[:, None, None, :]
 
     def decode(self, inputs: Tensor, cache: Cache) -> Tensor:
         """Hidden states (R, T, d) of the next T positions from their input ids (R, T); extends the cache."""

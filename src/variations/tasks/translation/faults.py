@@ -27,7 +27,10 @@ def _data(config: TranslationConfig) -> list[Fault]:
             "name two languages, such as data.source=en data.target=de."
         )
         found.append(Fault(("data.source", "data.target"), text))
-    if d.kind == "toy" and d.root is None and not found:
+    if d.kind == "toy" and d.root:
+        text = f"data=toy is the built-in corpus, and reads no files from data.root={d.root}: for them, set data=files."
+        found.append(Fault(("data.root",), text))
+    if d.kind == "toy" and not found:
         found = toy_faults(d)
     return found
 

@@ -47,7 +47,7 @@ def _dictionary() -> dict[str, str]:
 def _translate(sentence: str) -> str:
     entries = _dictionary()
     text = re.sub(r"[\w'-]+", lambda match: entries.get(match[0].lower(), match[0]), sentence)
-    return text[0].upper() + text[1:]
+    return text[:1].upper() + text[1:]
 
 
 OWN_CORPORA = ("toy",)

@@ -177,7 +177,7 @@ V.views = V.views || {};
       "div",
       { class: "opened" },
       V.el("p", {}, V.el("strong", { text: base ? `Changes relative to ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "not known before it has run" : "Other rows are compared with this row."),
-      row.not_tested ? V.el("p", { class: "soft", text: `Not tested: ${row.not_tested}` }) : null,
+      row.not_tested ? V.el("p", { class: "soft", text: `Not tested: ${row.not_tested.replace(/^not tested: /, "")}` }) : null,
       row.notes.map((note) => V.el("p", { class: "soft", text: note })),
       Object.entries(row.published).flatMap(([key, figure]) => figure.notes.map((note) => V.el("p", { class: "soft", text: `${V.publishedName(sweep, key)}: ${note}` }))),
       row.runs.length
