@@ -63,7 +63,8 @@ class Data(Protocol):
 
         Of a loader without one, the batches that were done are loaded again and dropped, and the global random
         generators are seeded for each epoch and batch (`training.loaders.Continuing`). That does not apply to several
-        loaders (a list, a `CombinedLoader`), which continue as Lightning lets them.
+        loaders (a list, a `CombinedLoader`), which continue as Lightning lets them. On several ranks, a `DataLoader` is
+        shared out batch by batch, unless its sampler has `num_replicas` or its dataset is iterable.
         """
         ...
 
