@@ -189,7 +189,7 @@ def test_comparisons_are_counted_over_the_whole_sweep(put: Callable[..., list[st
     sweep = SweepConfig(name="papers", rows=["base", "good", "same"], seeds=[1, 2, 3])
     for rows, counted in (
         (None, "comparisons (there are 2):"),
-        (["base", "good"], "comparisons (these are 1 of the sweep's 2):"),
+        (["base", "good"], "comparisons (this is 1 of the sweep's 2):"),
     ):
         table = build(define(sweep, rows=rows, conf=conf), store, SETTINGS)
         [remark] = [remark for remark in table.remarks if remark.startswith("p is not corrected")]
