@@ -66,6 +66,20 @@ def test_while_another_sweep_is_read_the_former_one_is_not_shown(
     assert tab.texts(".states") == ["✓ 1 finished"]
 
 
+def test_a_sweep_that_cannot_be_read_is_told_of_and_the_message_stays(
+    tab: Any, tmp_path: Path, serve: Callable[[Path], str]
+) -> None:
+    browser_store.write(tmp_path / "runs", "transformer", label="Transformer", bleu=88.0)
+    url = serve(tmp_path / "runs")
+    tab.page.goto(f"{url}#sweep=nope", wait_until="commit")
+    tab.page.wait_for_selector("text=This cannot be shown")
+    tab.page.wait_for_timeout(400)
+    assert "This cannot be shown" in tab.page.locator("main").inner_text()
+    (logged,) = tab.faults  # Chromium's own line about the answer
+    assert "404" in logged
+    tab.faults.clear()
+
+
 def test_a_seed_that_is_running_does_not_take_the_shown_value_back(
     tab: Any, tmp_path: Path, serve: Callable[[Path], str]
 ) -> None:

@@ -92,8 +92,8 @@ window.V = window.V || {};
         document.documentElement.dataset.shown = `nothing:${++drawn}`;
         return;
       }
-      if (name !== drawnSweep) reading(name, current);
-      const sweep = V.model(await payload(name));
+      const waiting = name === drawnSweep ? null : setTimeout(() => current() && reading(name), 150);
+      const sweep = V.model(await payload(name).finally(() => clearTimeout(waiting)));
       if (!current()) return;
       drawnSweep = name;
       document.title = `${V.views[view].title} · ${sweep.name} · Variations`;
@@ -107,15 +107,11 @@ window.V = window.V || {};
     }
   }
 
-  /** Say what is read, if that takes longer than a moment: what is still drawn is another sweep. */
-  function reading(name, current) {
-    const started = drawnSweep;
-    setTimeout(() => {
-      if (!current() || drawnSweep !== started) return;
-      drawnSweep = null;
-      header({ name, states: {} });
-      V.replace(node("main"), V.el("p", { class: "soft", role: "status", text: `Reading ${name} …` }));
-    }, 150);
+  /** Say what is read in place of the sweep that is still drawn. */
+  function reading(name) {
+    drawnSweep = null;
+    header({ name, states: {} });
+    V.replace(node("main"), V.el("p", { class: "soft", role: "status", text: `Reading ${name} …` }));
   }
 
   /** The sweep. If tests of significance take time, it comes without them first, and the page is drawn again when they are done. */
