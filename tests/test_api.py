@@ -87,6 +87,8 @@ def test_a_table_needs_lists_of_rows_and_seeds(make_run: Any, store: Path) -> No
         api.table("quickstart", runs=store, rows="uniform")
     with pytest.raises(TypeError, match=re.escape("table needs a list of seeds: [1], not 1")):
         api.table("quickstart", runs=store, seeds=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=re.escape("table needs whole numbers in seeds, not '1', True")):
+        api.table("quickstart", runs=store, seeds=["1", 2, True])  # type: ignore[list-item]
     (record,) = api.table("quickstart", runs=store, rows=("transformer",), seeds=range(1, 2))
     assert (record["state"], record["test.bleu"]) == ("finished", 85.0)
 

@@ -137,6 +137,15 @@ def test_a_table_marks_a_difference_of_one_seed_by_its_restarts(store: Path) -> 
     assert any("chance in questions and between restarts together" in remark for remark in table.remarks)
 
 
+def test_a_row_without_runs_and_without_a_file_is_not_said_to_be_of_another_task(store: Path) -> None:
+    (store / "babi_memn2n_1k").rename(store / "own")
+    (store / "own" / "bow" / "seed1").rename(store / "own" / "bow" / "seed2")
+    table = build(define(SweepConfig(name="own", metric="error"), seeds=[1], store=store), store)
+    absent, present = sorted(table.lines, key=lambda line: line.seeds)
+    assert (absent.seeds, present.seeds) == ("0/1", "1/1")
+    assert not any("task" in note for line in table.lines for note in line.notes)
+
+
 def test_fewer_errors_are_an_advantage_in_a_claim(store: Path) -> None:
     contrast = Contrast("memn2n_1k", "better", "pe", "bow", measure="test.error", margin=0.5)
     outcome = Evidence(store, SignificanceConfig(n=200)).outcome(contrast, Scale("bAbI", "babi_"))

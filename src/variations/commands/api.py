@@ -11,6 +11,7 @@ Nothing heavy is imported before a model is needed. A test runs the examples, in
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,11 +175,14 @@ def table(
 
     Raises:
         UserError: `runs` is not a run store, the sweep has no rows, or `rows` names an unknown one.
-        TypeError: `rows` or `seeds` is not a list.
+        TypeError: `rows` is not a list of names, or `seeds` not one of whole numbers.
     """
     for key, given in (("rows", rows), ("seeds", seeds)):
         if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
             raise TypeError(f"table needs a list of {key}: [{given!r}], not {given!r}")
+    for key, given, kind, what in (("rows", rows, str, "names"), ("seeds", seeds, Integral, "whole numbers")):
+        if wrong := [each for each in given or () if not isinstance(each, kind) or isinstance(each, bool)]:
+            raise TypeError(f"table needs {what} in {key}, not {', '.join(map(repr, wrong))}")
     from variations.commands.stored import SweepKeys
     from variations.configuration.compose import loader
     from variations.configuration.schema import SweepConfig

@@ -248,8 +248,8 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     notes = caveats(row)
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
-    stated = row.config.get("task") or row.definition.task
-    if stated != task.name:
+    stated = row.config.get("task") or (row.definition.task if row.definition.table else None)  # none: no row file
+    if stated not in (task.name, None):
         notes.append(f"task {stated}")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
