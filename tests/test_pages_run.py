@@ -1,7 +1,6 @@
 """The commands printed in the README and the tutorial run in order in a new checkout.
 
-Slow commands are shortened (`SHORTENED`). Single-run commands with a placeholder, a large model or a number of steps
-are composed by test_readme.py and not run.
+Slow commands are shortened (`SHORTENED`). Commands that train a single run are composed, here and by test_readme.py.
 """
 
 import os
@@ -16,6 +15,9 @@ from urllib.request import urlopen
 import pytest
 from pages import FENCE, PLACEHOLDER, ROOT
 from served import served
+
+from variations.configuration.compose import compose_run
+from variations.store.naming import run_folder
 
 SHORTENED = {
     "train": ["debug=limit"],
@@ -87,11 +89,10 @@ def test_an_ablation_of_ones_own(checkout: Checkout) -> None:
     assert not list(records.rglob("*.ckpt"))
 
 
-@pytest.mark.slow
-def test_the_lines_of_one_run(checkout: Checkout) -> None:
+def test_the_lines_of_one_run() -> None:
     lines = [words for words in lines_of("README.md") if words[0] == "src/train.py" and "--multirun" not in words]
     long = re.compile(r"size=big|trainer\.max_steps=|variation=")
     short = [words for words in lines if not any(PLACEHOLDER.search(word) or long.match(word) for word in words)]
-    first, spelled_out, other = (checkout.typed(words).splitlines()[-1] for words in short)
+    first, spelled_out, other = (run_folder(compose_run(words[1:])) for words in short)
     assert first == spelled_out, "the README says that the first line is short for the second"
     assert other != first

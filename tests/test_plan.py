@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from suite import sampled
 
 from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run
@@ -205,7 +206,7 @@ def test_a_sweep_may_take_rows_of_other_tables() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("toy_*.yaml"))])
+@pytest.mark.parametrize("name", sampled([path.stem for path in sorted(SWEEPS.glob("toy_*.yaml"))], 2))
 def test_the_tables_on_the_built_in_corpus_can_be_launched(name: str) -> None:
     jobs = expand([f"sweep={name}", "seeds=[1]"])
     rows = {row for _, row in all_rows((name.removeprefix("toy_"),), trainable=True)}
@@ -218,7 +219,7 @@ def test_the_tables_on_the_built_in_corpus_can_be_launched(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("multi30k_*.yaml"))])
+@pytest.mark.parametrize("name", sampled([path.stem for path in sorted(SWEEPS.glob("multi30k_*.yaml"))], 2))
 def test_the_tables_on_multi30k_can_be_launched(name: str) -> None:
     jobs = expand([f"sweep={name}", "seeds=[1]"])
     recipe = "multi30k" if name == "multi30k_published" else "reference"

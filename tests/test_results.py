@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from suite import sampled
 
 from readme_table import END, START, filled
 from result_pages import text as page_of
@@ -73,7 +74,7 @@ def test_the_table_of_the_readme_is_that_of_the_records() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_RUNS)
+@pytest.mark.parametrize("name", sampled(WITH_RUNS, 4))
 def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_figures(name: str) -> None:
     shown = json.loads(Api(Store(RECORDS)).answer(f"sweep/{name}"))
     table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)

@@ -1,4 +1,7 @@
-"""Kills by the torture harnesses; `make torture` kills a run fifty times and the preparation thirty times."""
+"""Kills by the torture harnesses; `make torture` kills a run fifty times and the preparation thirty times.
+
+In `make test`, rows are killed by sweeping/test_drill.py.
+"""
 
 import re
 import subprocess
@@ -11,7 +14,7 @@ TORTURE = Path(__file__).with_name("torture.py")
 MOMENTS = {"downloading", "unpacking or joining", "surveying", "training sub-words", "storing ids"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the harness forks and kills")
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened() -> None:
     done = subprocess.run([sys.executable, str(TORTURE), "--kills", "3"], capture_output=True, text=True, timeout=280)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from served import served
+from suite import sampled
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -173,18 +174,21 @@ def test_the_trained_run_translates_and_is_scored(trained: Elsewhere) -> None:
 
 @pytest.mark.parametrize(
     ("words", "extra"),
-    [
-        (("train", "logger=wandb"), "wandb"),
-        (("train", "logger=tensorboard"), "tensorboard"),
-        (("train", "--multirun", "seed=1,2", "hydra/launcher=slurm"), "slurm"),
-        (("train", "--multirun", "seed=1,2", "hydra/launcher=ray"), "ray"),
-        (("train", "--multirun", "sweep=search_toy"), "search"),
-        (("dashboard",), "dashboard"),
-        (("table", "sweep=quickstart", "format=html"), "dashboard"),
-        (("figures", "sweep=quickstart"), "dashboard"),
-        (("translate", "run=.", "decoder=ctranslate2"), "export"),
-        (("wandb_report", "sweep=quickstart"), "wandb"),
-    ],
+    sampled(
+        [
+            (("train", "logger=wandb"), "wandb"),
+            (("train", "logger=tensorboard"), "tensorboard"),
+            (("train", "--multirun", "seed=1,2", "hydra/launcher=slurm"), "slurm"),
+            (("train", "--multirun", "seed=1,2", "hydra/launcher=ray"), "ray"),
+            (("train", "--multirun", "sweep=search_toy"), "search"),
+            (("dashboard",), "dashboard"),
+            (("table", "sweep=quickstart", "format=html"), "dashboard"),
+            (("figures", "sweep=quickstart"), "dashboard"),
+            (("translate", "run=.", "decoder=ctranslate2"), "export"),
+            (("wandb_report", "sweep=quickstart"), "wandb"),
+        ],
+        every=3,
+    ),
 )
 def test_a_missing_extra_is_one_sentence_before_any_work(
     words: tuple[str, ...], extra: str, installed: Path, tmp_path: Path

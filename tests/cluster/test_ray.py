@@ -108,6 +108,7 @@ def test_ctrl_c_lets_rows_of_this_machine_save_and_two_processes_make_a_row(plac
     assert first.returncode == 130, text
     assert place.run("stopped", 1).state() == "interrupted"
     assert "Stopped at step 6" in place.run("stopped", 1).log.read_text(), place.logs()
+    place.words = ["hydra/launcher=local"]
     second = place.sweep("stopped", *words)
     assert (place.end(second), second.returncode)[1] == 0
     assert steps(place.run("stopped", 1)) == list(range(1, STEPS + 1))

@@ -207,10 +207,9 @@ REPRESENTATIVE = {CASES[0].name, "model.norm=pre", "model.kind=weighted", "branc
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise tests by fixture. `case`: all cases, rows marked slow; `branched`: cases with branches.
 
-    `learner`: all cases, most of them marked slow, for tests that train. `copier`: the cases that the test's module
-    lists in `COPIERS`. The other cases cover the choices of rows one by one, so rows run all checks in `make torture`
-    but only an update by their recipe in the test suite. Files of `conf/` consist of the same choices and run all
-    checks but overfitting.
+    `learner`: all cases, for tests that train; the test suite trains every second option. `copier`: the cases that the
+    test's module lists in `COPIERS`. OPTIONS cover one by one what rows and files of `conf/` combine, so these run in
+    `make torture`; in the test suite, rows only make an update by their recipe.
     """
     branched = [case for case in OPTIONS if case.config.model.kind == "weighted"]
     branched += [case for case in FILES if case.name.startswith("conf/branch/")]
@@ -226,10 +225,10 @@ def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.M
     if fixture == "copier":
         return [] if case.name in metafunc.module.COPIERS_OF_THE_SUITE else [pytest.mark.exhaustive]
     if fixture == "learner" and case.name not in REPRESENTATIVE:
-        return [pytest.mark.slow] if case in OPTIONS else [pytest.mark.slow, pytest.mark.exhaustive]
-    if case not in ROWS:
+        return [pytest.mark.slow] if case in OPTIONS[::2] else [pytest.mark.slow, pytest.mark.exhaustive]
+    if case in OPTIONS:
         return []
-    by_recipe = "recipe" in metafunc.function.__name__
+    by_recipe = case in ROWS and "recipe" in metafunc.function.__name__
     return [pytest.mark.slow] if by_recipe else [pytest.mark.slow, pytest.mark.exhaustive]
 
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from suite import sampled
 from torch import nn
 from torch.nn import functional as F
 
@@ -139,8 +140,7 @@ def losses(decoder, ffn, impl, residual, wo_bias, gate, dtype=torch.float64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ffn", FFNS)
-@pytest.mark.parametrize("decoder", PLACEMENTS)
+@pytest.mark.parametrize(("decoder", "ffn"), sampled(itertools.product(PLACEMENTS, FFNS), 2))
 def test_both_evaluations_of_a_network_agree_over_the_product_of_options(decoder, ffn):
     for residual, wo_bias, gate in itertools.product(RESIDUALS, WO_BIASES, GATES):
         options = (residual, wo_bias, gate)

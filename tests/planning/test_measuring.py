@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from suite import sampled
 
 from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run, to_dict
@@ -280,7 +281,10 @@ def test_a_corpus_that_would_have_to_be_downloaded_is_not_here(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["data=toy", "data.train_pairs=400", "data.vocabulary=200"], ["data=multi30k"]])
+@pytest.mark.parametrize(
+    "words",
+    sampled([["data=multi30k"], ["data=toy", "data.train_pairs=400", "data.vocabulary=200"]], 2),
+)
 def test_a_tiny_run_is_measured_in_a_process_of_its_own(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

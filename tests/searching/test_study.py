@@ -11,6 +11,7 @@ from typing import Any
 
 import optuna
 import pytest
+from suite import sampled
 
 from variations.configuration.compose import to_dict
 from variations.configuration.places import CONF
@@ -65,7 +66,7 @@ def test_sqlite_keeps_a_study_as_well(tmp_path: Path, defined: Make) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["random", "tpe", "gp"])
+@pytest.mark.parametrize("sampler", sampled(["tpe", "random", "gp"], 3))
 def test_proposals_depend_on_the_record_and_not_on_interruptions(tmp_path: Path, defined: Make, sampler: str) -> None:
     changes = {"sweep__search__sampler": sampler, "sweep__search__startup": 2, "model__N": "1,2,3"}
     whole = Study(defined(runs=str(tmp_path / "a"), **changes))

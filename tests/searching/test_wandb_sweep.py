@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from suite import sampled
 
 from variations.commands.preflight import preflight
 from variations.configuration.compose import compose_run
@@ -83,7 +84,9 @@ def test_what_wandb_has_no_word_for_is_said() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quickstart", "attention_table3", "weighted_claims", "search_toy", "search_dropout"])
+@pytest.mark.parametrize(
+    "name", sampled(["quickstart", "attention_table3", "weighted_claims", "search_toy", "search_dropout"], 3)
+)
 def test_wandbs_own_schema_holds(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     found = importlib.util.find_spec("sweeps")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from suite import sampled
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.tasks import named
@@ -337,7 +338,7 @@ def test_the_summary_shows_the_sweeps_metric(tmp_path: Path, metric: str, score:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", ["0", "lots", "1.5"])
+@pytest.mark.parametrize("value", sampled(["0", "lots", "1.5"], 3))
 def test_a_number_of_rows_on_a_gpu_that_is_none(tmp_path: Path, value: str) -> None:
     done = sweep(tmp_path, "sweep=quickstart", f"hydra.launcher.per_gpu={value}")
     assert done.returncode == 2
@@ -346,7 +347,7 @@ def test_a_number_of_rows_on_a_gpu_that_is_none(tmp_path: Path, value: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["slurm", "ray"])
+@pytest.mark.parametrize("launcher", sampled(["slurm", "ray"], 2))
 def test_a_cluster_is_not_measured(tmp_path: Path, launcher: str) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "sweep.at_once=auto", f"hydra/launcher={launcher}")
     assert done.returncode == 2

@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from simulated_machines import Violation
 from simulation import simulate
+from suite import sampled
 
 from variations.commands import run
 from variations.store import fence
@@ -100,7 +101,7 @@ BUGS: dict[str, list[tuple[Any, str, Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", sampled(BUGS, 3))
 def test_the_simulation_notices(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for target, name, value in BUGS[bug]:
         monkeypatch.setattr(target, name, value)

@@ -346,7 +346,7 @@ def test_describe_counts_sentences_and_phenomena(made: list) -> None:
     assert counts["phenomena"]["negation"] == sum("negation" in item.tags for item in made[:500])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # it makes the corpus twice
 def test_each_word_of_the_lexicon_occurs_often(corpus: dict[str, list[tuple[str, str]]]) -> None:
     assert len(corpus["train"]) == 20_000
     counts = describe(21_000)["lexemes"]

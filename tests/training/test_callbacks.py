@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suite import sampled
 
 from variations.commands.run import run
 from variations.configuration.compose import to_dict
@@ -76,7 +77,7 @@ AT_EPOCHS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epochs", "updates"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("epochs", "updates"), sampled([(0, 0), (0, 1), (1, 0), (1, 1)], 3))
 def test_a_callback_that_ends_training_with_an_epoch_is_a_stop_like_any_other(
     epochs: int, updates: int, small: Any, made: Any, stopped_at: Any, same_run: Any
 ) -> None:

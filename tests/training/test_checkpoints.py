@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from suite import sampled
 
 from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
@@ -45,7 +46,7 @@ def lose_the_sum(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", [truncate, flip_a_bit, empty, lose_the_sum])
+@pytest.mark.parametrize("damage", sampled([flip_a_bit, truncate, lose_the_sum, empty], 2))
 def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
     damage: Callable[[Path], None], small: Any, made: Any, stopped_at: Any, same_run: Any, caplog: Any
 ) -> None:

@@ -86,7 +86,9 @@ def test_the_update_is_the_same_and_counted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [ERRORS[0], None], ids=["forward", "backward"])
+@pytest.mark.parametrize(
+    "error", [pytest.param(ERRORS[0], id="forward", marks=pytest.mark.exhaustive), pytest.param(None, id="backward")]
+)
 def test_batches_accumulated_before_the_one_at_fault_are_not_lost(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

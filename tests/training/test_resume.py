@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from suite import sampled
 
 from variations.configuration.compose import to_dict
 from variations.store.ledger import workplace
@@ -55,8 +56,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return batches
 
 
+EXHAUSTIVE = {"mid_epoch", "first_batch_of_an_epoch", "accumulation", "branch_weights", "two_workers_mid_epoch"}
+"""Cases that `make torture` runs: others contain what they test."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.exhaustive] if case in EXHAUSTIVE else []) for case in CASES]
+)
 def test_stopped_and_continued_is_the_same_run(
     case: str, small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
 ) -> None:
@@ -77,7 +84,13 @@ def test_stopped_and_continued_is_the_same_run(
     same_run(whole, parts)
 
 
-@pytest.mark.parametrize("changes", [(), ("trainer.tokens_per_batch=256", "data.workers=1", *WEIGHTED)])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("trainer.tokens_per_batch=256", "data.workers=1", *WEIGHTED),
+        pytest.param((), marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.slow
 def test_a_run_stopped_after_every_update_is_the_same_run(
     changes: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any
@@ -94,7 +107,11 @@ def test_a_run_stopped_after_every_update_is_the_same_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("accumulated", "changes"), [(1, ()), (2, ("trainer.tokens_per_batch=256", "data.workers=1"))], ids=["1", "2"]
+    ("accumulated", "changes"),
+    [
+        pytest.param(2, ("trainer.tokens_per_batch=256", "data.workers=1"), id="2"),
+        pytest.param(1, (), id="1", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_run_stopped_at_the_ends_of_two_epochs_is_the_same_run(
     accumulated: int, changes: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
@@ -257,7 +274,7 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("result", [None, "{"])
+@pytest.mark.parametrize("result", sampled(["{", None], 2))
 def test_a_finished_run_whose_result_is_lost_is_tested_again(
     small: Any, monkeypatch: pytest.MonkeyPatch, result: str | None
 ) -> None:
@@ -430,7 +447,7 @@ def test_checkpoints_of_another_run_are_not_continued(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", ["missing", "cut", "zeros", "another run's"])
+@pytest.mark.parametrize("lost", sampled(["cut", "missing", "zeros", "another run's"], 3))
 def test_a_run_does_not_go_on_over_lost_measurements(lost: str, small: Any, made: Any, stopped_at: Any) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from suite import sampled
 
 from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
@@ -218,7 +219,9 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "further"),
-    [((3,), []), ((4,), []), ((5,), []), ((4, 8), []), ((3, 6), ["trainer.extra={limit_train_batches: 3}"])],
+    sampled(
+        [((4, 8), []), ((3,), []), ((4,), []), ((5,), []), ((3, 6), ["trainer.extra={limit_train_batches: 3}"])], 4
+    ),
 )
 def test_an_interrupted_run_is_the_run_that_was_not(
     places: tuple[int, ...], further: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
