@@ -80,13 +80,13 @@ demo: setup  ## train two models that differ in one thing, print their table, wr
 # decides which file comes first.
 # Python may keep compiled modules: pytest prepares each test file only once.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-test: setup  ## the whole test suite
+test: setup  ## the test suite
 	@$(PYTEST) -m 'not exhaustive' $(ARGS)
 
 fast: setup  ## the quick tests: some 4,000 in 80 seconds on two cores
 	@$(PYTEST) -m 'not slow and not exhaustive' $(ARGS)
 
-torture: setup  ## kill runs and preparation, cut the power, fail each write, simulate 10,000 sweeps (over an hour)
+torture: setup  ## all cases that the suite only samples; kill runs and preparation, cut the power, fail each write, simulate 10,000 sweeps (over an hour)
 	@$(PY) tests/torture.py --kills 50
 	@VARIATIONS_TEST_FORK=0 $(PYTEST) -m exhaustive $(ARGS)
 
