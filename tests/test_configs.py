@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from omegaconf import open_dict
+from suite import sampled
 
 from variations.configuration.compose import _loader, compose_node, compose_run, from_dict, load, loader, to_dict
 from variations.configuration.faults import faults
@@ -53,7 +54,7 @@ def test_every_branch_option_but_learned_changes_something(option: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", options("variation"))
+@pytest.mark.parametrize("row", sampled(options("variation"), 2))
 def test_every_row_composes(row: str) -> None:
     config = compose_run([f"variation={row}"])
     table, name = row.split("/", 1)

@@ -10,6 +10,7 @@ from typing import Any
 import faulty_disk
 import pytest
 from forking import forked
+from suite import sampled
 
 import torture
 from variations.commands import run
@@ -127,7 +128,7 @@ def faults_after_refusals(undisturbed: Any, place: Path, error: int, every: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("error", "first"), [(errno.ENOSPC, 30), (errno.EIO, 60), (errno.EROFS, 90)])
+@pytest.mark.parametrize(("error", "first"), sampled([(errno.ENOSPC, 30), (errno.EROFS, 90), (errno.EIO, 60)], 2))
 def test_a_disk_that_refuses_is_told_of_in_a_sentence_and_the_run_continues(
     error: int, first: int, undisturbed: Any, tmp_path: Path
 ) -> None:
