@@ -6,19 +6,16 @@ from typing import Any
 import pytest
 
 
-def sampled(cases: Iterable[Any], every: int, *, ids: bool = False) -> list[Any]:
-    """Return the cases, of which `make test` runs the first and each `every`-th after it.
+def sampled(cases: Iterable[Any], every: int) -> list[Any]:
+    """Return the cases as parameters, all but the first and each `every`-th after it marked `exhaustive`.
 
     Args:
         cases: Values of one parameter, or tuples of several.
-        every: 1 runs them all.
-        ids: Name each test by its case, which must be a string.
+        every: 1 marks none.
     """
     return [
         pytest.param(
-            *(case if isinstance(case, tuple) else (case,)),
-            marks=[pytest.mark.exhaustive] if place % every else [],
-            id=case if ids else None,
+            *(case if isinstance(case, tuple) else (case,)), marks=[pytest.mark.exhaustive] if place % every else []
         )
         for place, case in enumerate(cases)
     ]

@@ -39,9 +39,21 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 @pytest.mark.slow
 @pytest.mark.skipif(GPU == "cuda" or INVENT in os.environ, reason="this process has a GPU, real or invented")
-def test_on_an_invented_gpu(pytestconfig):
-    command = [sys.executable, "-m", "pytest", __file__, "-rs", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    command += ["-m", pytestconfig.getoption("markexpr")]  # `make test` leaves out most networks
+@pytest.mark.parametrize("chosen", ["not exhaustive", pytest.param("exhaustive", marks=pytest.mark.exhaustive)])
+def test_on_an_invented_gpu(chosen):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        __file__,
+        "-rs",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        chosen,
+    ]
     done = subprocess.run(command, env=os.environ | {INVENT: "1"}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("SKIPPED") == 1, "something besides this test was left out"
@@ -189,7 +201,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("network", sampled(NETWORKS, 3, ids=True))
+@pytest.mark.parametrize("network", sampled(NETWORKS, 3))
 def test_an_update_never_waits_for_the_device(gpu, network):
     task, seen = updates(config(**NETWORKS[network]))
     assert task.experiment.packs
