@@ -12,7 +12,8 @@ import pytest
 import yaml
 from sacrebleu.metrics.bleu import BLEU
 
-from variations.dashboard.api import Api
+from variations.dashboard import sweeps
+from variations.dashboard.api import Api, MissingError
 from variations.dashboard.metrics import Glance, Metrics, glance, thinned
 from variations.dashboard.payload import runs as of_runs
 from variations.dashboard.payload import sweeps as of_sweeps
@@ -84,6 +85,23 @@ def test_an_empty_store_and_one_that_is_not_there_have_no_sweeps(client: Any, ro
     root.rmdir()
     assert client.json("/api/index")["sweeps"] == []
     assert "no sweep 'q'" in client.fault("/api/sweep/q", 404)
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_sweep_that_is_deleted_during_an_answer_is_one_that_is_missing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Api(Store(root))
+    found = sweeps.sweep
+
+    def deleted(*arguments: Any, **named: Any) -> Any:
+        shutil.rmtree(root / "q", ignore_errors=True)
+        answers.store.snapshot(fresh=True)
+        return found(*arguments, **named)
+
+    monkeypatch.setattr(sweeps, "sweep", deleted)
+    with pytest.raises(MissingError, match="has no sweep 'q'"):
+        answers.answer("sweep/q", {})
 
 
 @pytest.mark.usefixtures("pair")

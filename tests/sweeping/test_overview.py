@@ -65,6 +65,18 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)
 
 
+def test_a_row_that_has_made_its_last_step_is_being_tested(rows: Callable[..., list[Outcome]]) -> None:
+    (row,) = outcomes = rows("a", changes=["trainer.max_steps=300"])
+    RunFolder(row.folder.path).create(to_dict(row.job.config))
+    row.state = "submitted"
+    show = Overview(Console(file=StringIO()))
+    for moment, step in ((0.0, 200), (10.0, 300)):
+        row.folder.set_status("running", step=step)
+        show.pace.look(outcomes, moment)
+    assert show.pace.words(row) == "step 300/300, testing"
+    assert (show.pace.time_left(row), show.pace.sweep_left(outcomes)) == ("testing", None)
+
+
 @pytest.mark.slow
 def test_scores_of_different_tasks_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """An error in percent must not stand below the heading "test BLEU"."""

@@ -187,6 +187,8 @@ def test_rows_of_another_budget_or_other_data_are_marked(
     make_run("papers", "base", 1, 30.0)
     make_run("papers", "A_h16", 1, 31.0, steps=600)
     assert read(seeds=[1]).lines[1].notes == ("not the budget of its base row: steps 600 v. 1,200",)
+    make_run("papers", "A_h16", 3, 31.0, steps=1_800)  # its base row has no seed 3; the mean is that of the base row
+    assert "not the budget of its base row: steps 600 v. 1,200" in read(seeds=[1, 3]).lines[1].notes
     make_run("papers", "base", 2, 30.0)
     make_run("papers", "A_h16", 2, 31.0, config=configuration(**WMT))
     line = read(seeds=[2]).lines[1]

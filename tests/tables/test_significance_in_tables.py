@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -139,9 +140,15 @@ def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     for row, side in itertools.product(("base", "good"), ("src", "hyp", "ref")):  # one sentence fewer
         text = store / f"papers/{row}/seed3/hypotheses/test.{side}"
         text.write_text("".join(text.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
-    line = read(seeds=(1, 2, 3, 4)).lines[1]
+    table = read(seeds=(1, 2, 3, 4))
+    line = table.lines[1]
     assert line.test is not None
     assert sorted(line.test.seeds) == [2, 4]
+    scores = [[side.row.values(table.primary)[seed] for seed in (2, 4)] for side in (table.lines[0], line)]
+    assert line.delta["test.bleu"].n == 2  # the difference has the seeds of its interval
+    assert line.delta["test.bleu"].mean == pytest.approx(fmean(scores[1]) - fmean(scores[0]))
+    sweep = SweepConfig(name="papers", rows=["base", "good"], seeds=[1, 2, 3, 4])
+    assert "; 2 seeds\n" in compare(sweep, ["good"], store, significance=SETTINGS).text()
     assert line.test.notes[:2] == (
         f"seed 1 is not tested: result.json of {path.parent} has no test.bleu",
         "seed 3 is not tested: the row, its base row or their other seeds were tested on other sentences",

@@ -206,7 +206,9 @@ def test_figures_on_other_data_are_not_subtracted_and_the_table_says_why(full: T
 def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:
-    scaled = configuration(**WMT, recipe__scale__width=0.25, sweep__typed=["trainer.max_steps=9"])
+    of_file = ["data=wmt14_en_de", "model.N=1", "trainer.threads=1", "trainer.precision=bf16-mixed"]
+    changed = {"sweep__typed": ["trainer.max_steps=9"], "sweep__overrides": of_file}
+    scaled = configuration(**WMT, recipe__scale__width=0.25, **changed)
     make_run("papers", "base", 1, 26.0, config=scaled)
     table = read(seeds=[1])
     figure = table.lines[0].published["dev_bleu"]
@@ -216,6 +218,7 @@ def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
         "published as tokenised, compound-split multi-bleu, case-sensitive, measured as dev BLEU",
         "measured at widths × 0.25 of the paper's",
         "trainer.max_steps=9 was typed",
+        "model.N=1 stood in the sweep's file",
     )
     grid = lay_out(table)
     column = [item.title for item in grid.columns].index("measured − published")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from suite import sampled
@@ -17,6 +18,7 @@ from suite import sampled
 from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
+from variations.store.checksums import file_sha256, sidecar
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, RunFailedError, UserError
 from variations.tables.departures import of_run
@@ -105,10 +107,27 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
         def __reduce__(self) -> Any:
             return (os.mkdir, (str(tmp_path / "made"),))
 
-    checkpoints.save(tmp_path / "step1.ckpt", Malicious())
-    with pytest.raises(Exception, match=r"[Ww]eights.only"):
-        checkpoints.load(tmp_path / "step1.ckpt")
+    path = tmp_path / "step1.ckpt"
+    torch.save(Malicious(), path)
+    sidecar(path).write_text(f"{file_sha256(path)}  {path.name}\n")
+    with pytest.raises(UserError, match=r"step1\.ckpt cannot be used: it holds more than tensors"):
+        checkpoints.load(path)
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "state", [np.float64(0.5), np.zeros(2), object(), len, lambda: 0], ids=lambda v: type(v).__name__
+)
+def test_a_state_that_could_not_be_read_again_is_refused_before_older_checkpoints_go(
+    state: Any, tmp_path: Path
+) -> None:
+    content = {"state_dict": {"w": torch.ones(2)}, "callbacks": {"Best": {"best": state}, "Other": {"n": 1}}}
+    with pytest.raises(RunFailedError, match=r"no checkpoint can be written: the state of callback Best contains "):
+        checkpoints.save(tmp_path / "step1.ckpt", content)
+    assert not list(tmp_path.iterdir())
+    content["callbacks"]["Best"] = {"best": 0.5, "seen": (1, "two", {3}, None), "weights": torch.ones(2)}
+    checkpoints.save(tmp_path / "step1.ckpt", content)
+    assert checkpoints.load(tmp_path / "step1.ckpt")["callbacks"]["Other"] == {"n": 1}
 
 
 @pytest.mark.slow

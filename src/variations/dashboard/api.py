@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from variations.dashboard import sweeps
@@ -16,6 +16,8 @@ from variations.dashboard.walk import Found
 from variations.store.atomic import plain
 from variations.store.row_files import files_stamp
 from variations.system.errors import UserError
+
+T = TypeVar("T")
 
 MOST_COMPARED = 12
 """Largest number of runs side by side; more do not fit on a screen."""
@@ -61,21 +63,27 @@ class Api:
         raise MissingError(f"There is no /api/{path}.")
 
     def _sweep(self, name: str, *, significance: bool) -> bytes:
-        try:
-            runs = self.store.sweep(name)
-        except KeyError:
-            raise MissingError(f"The run store has no sweep {name!r}.") from None
+        runs = self._present(name, self.store.sweep)
         return self._cached(
             ("sweep", name, str(significance)),
             f"{revision(runs)} {files_stamp()} {texts_stamp(runs)}",
-            lambda: document(sweeps.sweep(self.store, name, significance=significance)),
+            lambda: document(self._present(name, lambda _: sweeps.sweep(self.store, name, significance=significance))),
         )
+
+    def _present(self, name: str, look: Callable[[str], T]) -> T:
+        """What `look` finds of a sweep; it raises KeyError if the sweep is missing, or has been deleted meanwhile."""
+        try:
+            return look(name)
+        except KeyError:
+            if name in self.store.snapshot(fresh=True).sweeps:
+                raise
+            raise MissingError(f"The run store has no sweep {name!r}.") from None
 
     def _importance(self, name: str) -> bytes:
         from variations.dashboard.importance import importance
 
         table = self._sweep(name, significance=False)
-        stamp = revision(self.store.sweep(name))
+        stamp = revision(self._present(name, self.store.sweep))
         return self._cached(("importance", name), stamp, lambda: document(importance(json.loads(table))))
 
     def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:

@@ -97,6 +97,25 @@ def _choices(row: str, table: str) -> list[Any]:
     return [*entries, *(entry for parent in parents for entry in _choices(*parent))]
 
 
+SHAPING = (
+    "trainer.max_steps",
+    "trainer.max_minutes",
+    "trainer.limit_train_batches",
+    "trainer.limit_val_batches",
+    "trainer.limit_test",
+    "trainer.precision",
+)
+"""The keys of the trainer that change a run's budget or what is measured; the others say how it is computed."""
+
+
+def shapes_the_run(line: str, task: str) -> bool:
+    """Whether an override may change the result of a run by more than rounding."""
+    names = typed_keys([line])
+    if any(covered(key, SHAPING) for key in names):
+        return True
+    return not any(covered(key, ["task", "trainer", "seed"]) or is_incidental(key, {"task": task}) for key in names)
+
+
 def _silent(config: Mapping[str, Any]) -> list[str]:
     """Keys of a row's file that do not count, because its sweep sets them, or because they are often typed."""
     # The choice of a group, such as recipe=quick, does not replace what the row's file itself says.

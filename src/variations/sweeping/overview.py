@@ -117,7 +117,7 @@ class Overview:
                 f"[{COLOURS.get(state, 'default')}]{state}[/]",
                 self.pace.progress(o) if not o.ok else "",
                 score,
-                _time(self.pace.left(o)) if o.state in ("submitted", "elsewhere") else "",
+                self.pace.time_left(o) if o.state in ("submitted", "elsewhere") else "",
             )
         return table
 
@@ -176,12 +176,22 @@ class Pace:
     def words(self, o: Outcome) -> str:
         """Return `step 300/900, dev BLEU 41.2`, or the state of a run that has not reported a step."""
         progress, score = self.progress(o), self.scores.get(id(o), "")
+        testing = "testing" if self._trained(o) else ""
         return ", ".join(
-            filter(None, (f"step {progress}" if progress else self.states.get(id(o), self.waiting), score))
+            filter(None, (f"step {progress}" if progress else self.states.get(id(o), self.waiting), testing, score))
         )
 
+    def time_left(self, o: Outcome) -> str:
+        """Return the time that a running row still needs to train, or that it is being tested."""
+        return "testing" if self._trained(o) else _time(self.left(o))
+
+    def _trained(self, o: Outcome) -> bool:
+        """Whether a run has made its last step, after which it is tested."""
+        steps: int = o.job.config.trainer.max_steps
+        return self.steps.get(id(o), 0) >= steps
+
     def left(self, o: Outcome) -> float | None:
-        """Return the seconds that a running row still needs; None: unknown."""
+        """Return the seconds that a running row still needs to train; None: unknown."""
         step_seconds = self._step_seconds(o)
         if step_seconds is None:
             return None
@@ -202,7 +212,7 @@ class Pace:
         return max(o.seconds or 0.0, steps * (self._step_seconds(o) or 0.0))
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the seconds that the sweep still needs; None: unknown.
+        """Return the seconds that the sweep still needs; None: unknown, as while its last rows are tested.
 
         Each waiting run counts as long as those that this command finished or, before the first, as the running ones at
         their present speed. Runs of earlier commands do not count: they may have had another machine.
@@ -211,7 +221,8 @@ class Pace:
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
         paces = [(pace, o) for o in at_work if (pace := self._step_seconds(o)) is not None]
-        if not at_work or len(known) < len(at_work):
+        tested = not waiting and all(self._trained(o) for o in at_work)
+        if not at_work or len(known) < len(at_work) or tested:
             return None
         whole = [self._whole(o) for o in outcomes if o.state == "finished" and o.seconds] or [
             pace * o.job.config.trainer.max_steps for pace, o in paces

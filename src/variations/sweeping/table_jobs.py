@@ -9,14 +9,13 @@ from hydra.core.override_parser.types import Override
 
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.doors import file_of, shown, shown_option
-from variations.configuration.overrides import quoted, screen, typed_keys
+from variations.configuration.overrides import quoted, screen
 from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
-from variations.store.identity import covered, is_incidental
 from variations.store.naming import run_folder
-from variations.store.row_files import fingerprint_of, keys_of_option
+from variations.store.row_files import fingerprint_of, keys_of_option, shapes_the_run
 from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
@@ -116,7 +115,7 @@ def _composed(
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.variation.sha256 = fingerprint_of(to_dict(config))
-        config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
+        config.sweep.typed = [line for line in shared if shapes_the_run(line, config.task)]
         stored = f"{reference} with {' '.join(point)}" if point else reference
         homes.setdefault(run_folder(config).parent, []).append(stored)
         found.append((config.variation.row or row, overrides, config))
@@ -124,27 +123,6 @@ def _composed(
     crossed = any(point for _, _, point, _ in asked)
     advice = AT_POINTS if crossed else "or copy its file under another name, with another variation.row"
     return found, problems + shared_folders(homes, advice)
-
-
-SHAPING = (
-    "trainer.max_steps",
-    "trainer.max_minutes",
-    "trainer.limit_train_batches",
-    "trainer.limit_val_batches",
-    "trainer.limit_test",
-    "trainer.precision",
-)
-"""The keys of the trainer that change a run's budget or what is measured; the others say how it is computed."""
-
-
-def _shapes_the_run(line: str, config: RunConfig) -> bool:
-    """Whether an override may change the result of a run by more than rounding."""
-    names = typed_keys([line])
-    if any(covered(key, SHAPING) for key in names):
-        return True
-    return not any(
-        covered(key, ["task", "trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names
-    )
 
 
 def _with_its_file(fault: str) -> str:

@@ -1,6 +1,6 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -107,16 +107,18 @@ class Row:
         pairs = {run.seed: measure.value(run.result) for run in self.finished}
         return {seed: value for seed, value in pairs.items() if value is not None}
 
-    def cost(self, key: str) -> float | None:
-        """Mean over seeds of a top-level number of result.json, such as `seconds`."""
-        found = [run.result[key] for run in self.finished if isinstance(run.result.get(key), int | float)]
+    def cost(self, key: str, seeds: Container[int] | None = None) -> float | None:
+        """Mean over seeds (None: all that are finished) of a top-level number of result.json, such as `seconds`."""
+        runs = [run for run in self.finished if seeds is None or run.seed in seeds]
+        found = [run.result[key] for run in runs if isinstance(run.result.get(key), int | float)]
         return fmean(found) if found else None
 
     def other_budget(self, base: "Row") -> list[str]:
-        """A phrase for each cost that differs from the base row's: `steps 600 v. 1,200`."""
+        """A phrase for each cost in which the seeds that both rows have differ: `steps 600 v. 1,200`."""
         found = []
+        common = {run.seed for run in self.finished} & {run.seed for run in base.finished}
         for key, tolerance in BUDGET.items():
-            ours, theirs = self.cost(key), base.cost(key)
+            ours, theirs = self.cost(key, common), base.cost(key, common)
             if ours is not None and theirs is not None and abs(ours - theirs) > tolerance * max(abs(theirs), 1):
                 found.append(f"{key.replace('_', ' ')} {ours:,.0f} v. {theirs:,.0f}")
         return found

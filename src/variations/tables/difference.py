@@ -76,7 +76,8 @@ class Difference:
         if found is None:
             return None
         before, after = (line.row.values(measure) for line in self.table.lines)
-        common = sorted(before.keys() & after.keys())
+        tested = self.line.test.seeds if self.line.test else before
+        common = sorted(before.keys() & after.keys() & tested.keys())
         means = [fmean(side[seed] for seed in common) for side in (before, after)]
         digits = measure.digits
         text = f"{measure.label}: {measure.text(means[0])}→{measure.text(means[1])}, {delta(found.mean, digits)}"

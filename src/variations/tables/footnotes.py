@@ -117,7 +117,9 @@ def _published(table: Table) -> dict[str, set[str]]:
         kind = table.task.published(key)
         if kind.text and not table.part(key):
             shown = [measure.label for measure in table.columns if measure.key in kind.measures[:1]]
-            same = f" Measured in the same way: {shown[0]}." if shown else ""
+            noted = any(key in line.published and line.row.definition.note for line in table.lines)
+            but = ", except where a row's footnote says otherwise" if noted else ""
+            same = f" Measured in the same way{but}: {shown[0]}." if shown else ""
             compared = {f"against_published.{measure}" for measure in kind.measures}
             found[f"Published {kind.label}: {kind.text}, {kind.convention}.{same}"] = _columns_of(key) | compared
     if "params_millions" in keys:

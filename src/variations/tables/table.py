@@ -11,7 +11,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import changes, in_words
-from variations.store.row_files import edited, fingerprint
+from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
 from variations.tables.alike import (
@@ -180,7 +180,10 @@ def _line(
             seeds, of_base = ({run.seed for run in side.finished} for side in (row, base))
             disjoint = seeds and of_base and seeds.isdisjoint(of_base)
             found = "no seed in common with its base row" if disjoint else tester.against(row, base)
-            notes += found.notes if isinstance(found, RowTest) else ()
+            if isinstance(found, RowTest):  # the difference is that of the seeds that are tested
+                notes += found.notes
+                tested = {seed: value for seed, value in values[measures[0].key].items() if seed in found.seeds}
+                delta[measures[0].key] = paired(tested, base.values(measures[0]))
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
             notes += [typed] if (typed := other_overrides(row, base)) else []
@@ -318,10 +321,22 @@ def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None)
     for name in kind.measures:
         if (found := summary(list(row.values(task.measure(name)).values()))) and not untrained:
             told = [text for run in row.finished for text in task.caveats(kind, name, run.config, run.result)]
-            typed = ((run.config.get("sweep") or {}).get("typed") for run in row.finished)
-            told += [f"{' '.join(lines)} was typed" for lines in typed if lines]
+            sweeps = [run.config.get("sweep") or {} for run in row.finished]
+            told += [f"{' '.join(lines)} was typed" for sweep in sweeps if (lines := sweep.get("typed"))]
+            told += [
+                f"{' '.join(lines)} stood in the sweep's file" for sweep in sweeps if (lines := _shaping(task, sweep))
+            ]
             return Figure(value, recalled, name, found.mean - value, tuple(dict.fromkeys(told)))
     return Figure(value, recalled)
+
+
+def _shaping(task: Task, sweep: Mapping[str, Any]) -> list[str]:
+    """Overrides of a sweep's file that change the experiment of its rows; data are compared by `unpublished`."""
+    return [
+        line
+        for line in sweep.get("overrides") or []
+        if line.partition("=")[0] not in ("data", "trainer.precision") and shapes_the_run(line, task.name)
+    ]
 
 
 def _published_delta(task: Task, row: Row, base: Row | None) -> dict[str, float]:

@@ -9,8 +9,11 @@ written first. A file whose sum does not match is skipped with a warning, and th
 written only once: a run that goes back to an older checkpoint first deletes newer files.
 """
 
+import io
 import logging
+import pickle
 import re
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,8 +39,10 @@ def save(path: Path, content: Any) -> None:
     """Write `content` so that either the complete file appears, with its sum, or nothing.
 
     Raises:
-        RunFailedError: the disk is full or cannot be written to; existing files are untouched.
+        RunFailedError: `content` could not be read again, or the disk is full or cannot be written to; existing files
+            are untouched.
     """
+    refuse_unreadable(content)
     try:
         with replaced(path) as temporary:
             with temporary.open("wb") as file:
@@ -54,6 +59,49 @@ def save(path: Path, content: Any) -> None:
             f"cannot write the checkpoint {path}: {fault}. Earlier checkpoints are untouched: free some space and "
             "run the same command again to continue."
         ) from error
+
+
+def refuse_unreadable(content: Any) -> None:
+    """Check that `load` would accept the content of a checkpoint: tensors, Python's numbers, texts and containers.
+
+    Raises:
+        RunFailedError: It would not, as for a state of NumPy's numbers. Names the callback or other part.
+    """
+    if (fault := _unreadable(content)) is None:
+        return
+    parts = content.items() if isinstance(content, Mapping) else ()
+    inner = [(name, part) for name, part in parts if _unreadable(part)]
+    if len(inner) == 1 and inner[0][0] == "callbacks":  # by the name of each callback's class
+        inner = [(f"callback {name}", part) for name, part in inner[0][1].items() if _unreadable(part)]
+    whose = ", ".join(str(name) for name, _ in inner) or "the checkpoint"
+    raise RunFailedError(
+        f"no checkpoint can be written: the state of {whose} contains {fault}, which could not be read again. "
+        "A state may hold tensors, Python's numbers and texts, lists and dictionaries: convert it in `state_dict`, "
+        "NumPy's numbers by float(…), its arrays by torch.from_numpy(…)."
+    )
+
+
+def _unreadable(content: Any) -> str | None:
+    """The type for which torch refuses to read `content`, stored without its tensors; None if it does not."""
+    file = io.BytesIO()
+    try:
+        torch.save(_without_tensors(content), file)
+        file.seek(0)
+        torch.load(file, weights_only=True)
+    except (pickle.PicklingError, pickle.UnpicklingError, AttributeError, TypeError, RuntimeError) as error:
+        named = re.search(r"(?:GLOBAL|class|Can't pickle|cannot pickle) ['<]?([\w. <>]+?)[>']? ", f"{error} ")
+        return named[1] if named else type(error).__name__
+    return None
+
+
+def _without_tensors(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return None
+    if type(value) in (dict, OrderedDict, defaultdict):
+        return {key: _without_tensors(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return [_without_tensors(part) for part in value]
+    return value
 
 
 class SafeIO(CheckpointIO):
@@ -82,13 +130,18 @@ def load(path: Path) -> Any:
     """The contents of a checkpoint, on the CPU; only tensors and plain containers are accepted.
 
     Raises:
-        UserError: the file is missing or damaged.
+        UserError: the file is missing, damaged, or holds something else.
     """
     if not is_sound(path):
         raise UserError(
             f"the checkpoint {path} is missing or damaged (its SHA-256 does not match {sidecar(path).name})."
         )
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"the checkpoint {path} cannot be used: it holds more than tensors, numbers, texts and containers of these."
+        ) from error
 
 
 def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mapping[str, Any]) -> None:
