@@ -12,8 +12,8 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3)
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 # Number of processes of the test suite, and further arguments for it: `make test WORKERS=8 ARGS='tests/models -k causal'`.
-# Four for two cores: tests that wait for Slurm, Ray and leases leave a core to others.
-WORKERS := 4
+# Three for two cores: tests that wait for Slurm, Ray and leases leave a core to a third.
+WORKERS := 3
 ARGS :=
 
 .PHONY: help setup docs demo test fast torture bench results lint format constraints clean
