@@ -424,7 +424,7 @@ def test_damaged_measurements_are_marked(damage: str, make_run: Any, read: Calla
 @pytest.mark.slow
 def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
     text = " ".join(full.remarks)
-    assert "Measured on toy en-de, recipe quick (full scale)" in text
+    assert "Measured on toy en-de, recipe quick (unscaled)" in text
     assert "test BLEU: sacreBLEU on detokenised text; nrefs:1|tok:13a|v:2.6.0." in text
     assert "Published dev BLEU: newstest2013, tokenised, compound-split multi-bleu, case-sensitive." in text
     assert "standard deviation over seeds" in text

@@ -12,7 +12,7 @@ from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.config import DEV_TREES
 from variations.tasks.parsing.treebank import DESCRIBED
 from variations.tasks.sequences.stored import reference_digest
-from variations.tasks.sequences.task import scale_name
+from variations.tasks.sequences.task import UNSCALED, scale_name
 from variations.tasks.task import Task
 
 CONVENTION = "EVALB with COLLINS.prm, all lengths"
@@ -115,7 +115,7 @@ class Measures(Task):
         trees = _trees(result).get("train", data.get("train_trees") or TREES["train"])
         if trees < TREES["train"]:
             found.append(f"{trees:,} training trees of {TREES['train']:,}")
-        if scale_name(config) != "full scale":
+        if scale_name(config) != UNSCALED:
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found
 

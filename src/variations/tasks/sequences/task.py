@@ -10,6 +10,9 @@ from variations.store.ledger import RunFolder
 from variations.tasks.base import Size
 from variations.tasks.task import Task
 
+UNSCALED = "unscaled"
+"""Said of a recipe that keeps the paper's widths, depths and steps."""
+
 
 class SequenceTask(Task):
     """From a sequence to a sequence by a network of `models/` (see `tasks/task.py` for each member)."""
@@ -170,8 +173,8 @@ class SequenceTask(Task):
 
 
 def scale_name(config: Mapping[str, Any]) -> str:
-    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""
+    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `unscaled`."""
     scale = (config.get("recipe") or {}).get("scale") or {}
     factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
     shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
-    return f"{', '.join(shrunk)} of the paper's" if shrunk else "full scale"
+    return f"{', '.join(shrunk)} of the paper's" if shrunk else UNSCALED

@@ -10,7 +10,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.sequences.stored import reference_digest
-from variations.tasks.sequences.task import scale_name
+from variations.tasks.sequences.task import UNSCALED, scale_name
 from variations.tasks.task import Task, values_of
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Measures(Task):
         """
         figures = (config.get("variation") or {}).get("published") or {}
         of_multi30k = bool(figures) and all(self.published(key).corpus == _MULTI30K[0] for key in figures)
-        return "full scale" if of_multi30k else scale_name(config)
+        return UNSCALED if of_multi30k else scale_name(config)
 
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if they were measured on the same text."""
@@ -257,7 +257,7 @@ class Measures(Task):
         data = config.get("data") or {}
         if key != published.measures[0]:
             found.append(f"published as {published.convention}, measured as {measure(key).label}")
-        if (scale := self.scale(config)) != "full scale":
+        if (scale := self.scale(config)) != UNSCALED:
             found.append(f"measured at {scale}")
         if data.get("train_pairs"):
             found.append(f"measured with only {data['train_pairs']:,} training pairs")

@@ -10,7 +10,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError
 from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.scored import Scored, ToScore
-from variations.tasks.sequences.task import SequenceTask
+from variations.tasks.sequences.task import UNSCALED, SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
 from variations.tasks.translation.measures import Measures
@@ -37,7 +37,7 @@ class Translation(SequenceTask, Measures):
 
     def scaled_sizes(self, config: Mapping[str, Any]) -> str | None:
         """As for other sequences, but not for rows of their paper's own size."""
-        return None if self.scale(config) == "full scale" else super().scaled_sizes(config)
+        return None if self.scale(config) == UNSCALED else super().scaled_sizes(config)
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the corpus is the user's own folder."""
