@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PRODUCTS = ("mm", "addmm", "addmm_", "addmm.out", "bmm", "baddbmm")
+PRODUCTS = ("mm", "mm.out", "addmm", "addmm_", "addmm.out", "bmm", "bmm.out", "baddbmm", "baddbmm_", "baddbmm.out")
 """Operators of ATen that linear layers, attention, the loss and their gradients end in."""
 
 _replaced: list[torch.library.Library] = []
