@@ -98,6 +98,17 @@ def test_flops_of_the_base_row() -> None:
     assert found.flops == 6 * 25_000 * 100_000 * (weights + scores + 37_000 * 512)
 
 
+def test_padded_rows_of_the_vocabulary_are_counted() -> None:
+    plain, padded = (
+        TASK.size(compose_run([f"data.vocabulary_pad_to={multiple}"]), memory=False, vocabulary=3_000)
+        for multiple in (1, 4_096)
+    )
+    config = compose_run([])
+    rows, tokens = 4_096 - 3_000, config.recipe.batch_tokens * TASK.lengths[1] // max(TASK.lengths)
+    assert padded.parameters - plain.parameters == rows * config.model.d_model
+    assert padded.flops - plain.flops == 6 * config.trainer.max_steps * tokens * config.model.d_model * rows
+
+
 @pytest.mark.parametrize(("row", "weights"), [("C_weighted", 64), ("A_weighted", 192), ("B_weighted", 384)])
 def test_branch_weights_are_counted(row: str, weights: int) -> None:
     config = compose_run([f"variation=weighted_table2/{row}"])

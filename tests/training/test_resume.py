@@ -209,6 +209,57 @@ def test_an_allowed_change_of_the_optimiser_holds_from_the_next_update_on(
     assert all({key: group[key] for key in setting} == setting for group in seen)
 
 
+KEPT = """
+import torch
+from pytorch_lightning import Callback
+
+class Growing(torch.optim.SGD):
+    \"\"\"Keeps its state in its parameter groups, as Prodigy and Schedule-Free do.\"\"\"
+
+    def __init__(self, groups, **settings):
+        super().__init__(groups, **settings)
+        for group in self.param_groups:
+            group["grown"] = 1.0
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["grown"] *= 1.5
+            for parameter in group["params"]:
+                parameter.data.add_(parameter.grad, alpha=-group["lr"] * group["grown"])
+
+class Tenth(Callback):
+    def on_train_batch_end(self, trainer, *_):
+        for group in trainer.optimizers[0].param_groups:
+            group["lr"] *= 0.1
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "also"),
+    [("recipe.optimizer=kept:Growing", ()), ("+callbacks.mine._target_=kept.Tenth", ("recipe.weight_decay=0.1",))],
+)
+def test_what_training_itself_changes_of_the_optimisers_settings_is_continued(
+    change: str,
+    also: tuple[str, ...],
+    small: Any,
+    made: Any,
+    stopped_at: Any,
+    same_run: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "kept.py").write_text(KEPT, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small(change, *also)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(5))
+    fit(config, parts, Interrupt())
+    same_run(whole, parts)
+
+
 @pytest.mark.slow
 def test_another_optimiser_is_refused_in_mid_training(small: Any, made: Any, stopped_at: Any) -> None:
     config = small()

@@ -1,5 +1,6 @@
 """The optimiser and its learning rates; each parameter group has its own schedule."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,17 +40,40 @@ def _own(name: str, groups: Any, **settings: float) -> torch.optim.Optimizer:
 
 
 def settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Each group's settings, such as Adam's betas, without its parameters and its learning rate."""
-    return [{key: value for key, value in group.items() if key not in _STATE} for group in optimizer.param_groups]
+    """Each group's settings of the configuration, such as Adam's betas, without its parameters and learning rate.
+
+    They are copies: optimisers such as Prodigy keep state of the training among them.
+    """
+    found = [{key: value for key, value in group.items() if key not in _OTHERS} for group in optimizer.param_groups]
+    return copy.deepcopy(found)
 
 
-def renew(optimizer: Any, rates: Any, wanted: Sequence[dict[str, Any]]) -> None:
-    """Replace what a checkpoint has restored of `settings` by those of the configuration, and the rates likewise."""
-    for group, own, base, factor in zip(optimizer.param_groups, wanted, rates.base_lrs, rates.lr_lambdas, strict=True):
-        group.update(own, lr=base * factor(rates.last_epoch))
+def configured(settings: Sequence[dict[str, Any]], rates: Any) -> list[dict[str, Any]]:
+    """`settings` and the learning rate of the next update, as the configuration gives them, by parameter group."""
+    due = [base * factor(rates.last_epoch) for base, factor in zip(rates.base_lrs, rates.lr_lambdas, strict=True)]
+    return [{**group, "lr": lr} for group, lr in zip(settings, due, strict=True)]
 
 
-_STATE = ("params", "lr", "initial_lr")
+def renew(optimizer: Any, wanted: Sequence[dict[str, Any]], former: Sequence[dict[str, Any]] | None) -> None:
+    """Use the settings and rates of a configuration that was changed since a checkpoint.
+
+    Others stay as the checkpoint has restored them: a callback or the optimiser itself may have changed them.
+
+    Args:
+        optimizer: The optimiser, restored.
+        wanted: `configured` of this configuration.
+        former: `configured` when the checkpoint was written; None: not known, as in files of older versions.
+    """
+    known = former or [{} for _ in wanted]
+    for group, now, then in zip(optimizer.param_groups, wanted, known, strict=True):
+        group.update({key: value for key, value in now.items() if key not in then or not _equal(value, then[key])})
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else bool(a == b)
+
+
+_OTHERS = ("params", "lr", "initial_lr")
 
 
 def _from_0(rate: Callable[[int], float]) -> Callable[[int], float]:

@@ -49,6 +49,7 @@ class Step(pl.LightningModule):
         self.groups = experiment.parameter_groups()
         self.rate = self.groups[0].rate(1)
         """The learning rate of the first group in the last update."""
+        self._restored, self._former = False, None
         self.validated_step = -1
         """The update after which the last validation was made."""
 
@@ -152,14 +153,18 @@ class Step(pl.LightningModule):
             self.average.start(self.model)
 
     def on_train_start(self) -> None:
-        """Use the optimiser's settings and rates of this configuration, not those that a checkpoint has restored."""
-        schedule.renew(self.optimizers(), self.lr_schedulers(), self._settings)
+        """Use the optimiser's settings and rates that were changed in the configuration since the checkpoint."""
+        if self._restored:
+            schedule.renew(self.optimizers(), self._configured(), self._former)
 
     def configure_optimizers(self) -> Any:
         """Adam over the experiment's parameter groups, each with its own schedule, which advances once per update."""
         optimizer, rates = schedule.optimizer(self.groups, self.config)
         self._settings = schedule.settings(optimizer)
         return {"optimizer": optimizer, "lr_scheduler": rates}
+
+    def _configured(self) -> list[dict[str, Any]]:
+        return schedule.configured(self._settings, self.lr_schedulers())
 
     def _units(self, counts: list[int]) -> int:
         return counts[self.task.units.index(self.task.loss_unit)]
@@ -190,6 +195,7 @@ class Step(pl.LightningModule):
             "window": self.window.state(),
             "average": None if self.average is None else self.average.state(),
             "shares": self._shares(),
+            "optimizer": self._configured(),
             "config": identifying(to_dict(self.config)),
         }
 
@@ -209,6 +215,7 @@ class Step(pl.LightningModule):
                 "positions in the data cannot be carried over, so continue with the former trainer.devices, "
                 "trainer.nodes, batch size and data, or train under another name."
             )
+        self._restored, self._former = True, state.get("optimizer")
         self.budget.load(state["budget"])
         self.window.load(state["window"])
         if self.average is not None and state["average"] is not None:

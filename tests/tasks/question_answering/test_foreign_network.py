@@ -50,6 +50,19 @@ class Last(Reader):
         return self.embedding.gather(1, index).view(R, B, J, -1).sum(2) @ self.output, []
 
 
+class Running(Last):
+    """Counts its batches of training."""
+
+    def __init__(self, words, width, seeds):
+        super().__init__(words, width, seeds)
+        self.register_buffer("seen", torch.zeros(len(seeds)))
+
+    def forward(self, stories):
+        if self.training:
+            self.seen += 1
+        return super().forward(stories)
+
+
 class Wide(Last):
     """Has a layer without the axis of restarts."""
 
@@ -118,6 +131,16 @@ def test_it_is_trained_tested_and_loaded(tmp_path: Path) -> None:
     assert folder.path.parent.name.startswith("Last-babi_toy-")  # without d20, a width that it lacks
     state = torch.load(next(folder.checkpoints.glob("*.ckpt")), weights_only=True)
     assert any(tuple(value.shape)[::2] == (2, 4) for value in state["state_dict"].values())  # (R, words, width)
+
+
+@pytest.mark.slow
+def test_only_training_changes_its_buffers(tmp_path: Path) -> None:
+    """The check before training and the count of FLOPs, once in each process, also run the network."""
+    words = ["model.kind=their_networks:Running", "model.restarts=2", "data.tasks=[1]"]
+    short = ["trainer.max_steps=3", "trainer.val_every=3", "logger=none", "trainer.progress=false"]
+    folder = RunFolder(execute(compose_run(["task=question_answering", *words, *short, f"runs={tmp_path}"])))
+    state = torch.load(next(folder.checkpoints.glob("*.ckpt")), weights_only=True)["state_dict"]
+    assert [value.tolist() for name, value in state.items() if name.endswith("seen")] == [[3.0, 3.0]]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,9 @@ def test_networks_that_agree_pass_and_random_numbers_stay() -> None:
     assert foreign(config) is None
     config.model.N, config.model.d_model, config.model.h = 1, 8, 2
     for kind in ("transformer", "weighted"):
-        config.model.kind = kind
-        check(build(config, 13), "ours")
+        for config.model.target_vocabulary in (None, 5, 30):
+            config.model.kind = kind
+            check(build(config, 13), "ours")
 
 
 def test_a_wrong_shape_or_value_is_one_sentence() -> None:

@@ -29,10 +29,13 @@ def feed_forward_macs(model: ModelConfig, tokens: int) -> int:
 def branched_macs(model: ModelConfig, branch: BranchConfig, tokens: int) -> int:
     """W_O and FFN of a branched sub-layer, or their composed form with the composition itself (docs/paper.md)."""
     M, d, (_, d_v), f = branch.branches(model), model.d_model, model.head_widths, branch.ffn_width(model)
+    gate = d * M if branch.gate.kind == "topk_input" else 0
     if branch.impl == "naive":
-        return tokens * (M * d_v * d + 2 * M * d * f)  # W_O^i, then W_1 and W_2 of each branch
-    outputs = f * d if branch.ffn == "shared" else M * f * d  # W_2: one product of the sum, or one per branch
-    return tokens * (M * d_v * f + outputs) + M * d_v * d * f  # C_i, W_2; W_O^i W_1
+        return tokens * (M * d_v * d + 2 * M * d * f + gate)  # W_O^i, then W_1 and W_2 of each branch
+    ffns = 1 if branch.ffn == "shared" else M
+    residual = {"per_branch_into_ffn": ffns * d * f, "outer+inner": M * d_v * d}.get(branch.residual, 0)  # x W_1; W_O^i
+    composing = M * d_v * d * f + (M * d * f if branch.wo_bias != "none" else 0)  # W_O^i W_1; b_O^i W_1
+    return tokens * (M * d_v * f + ffns * f * d + residual + gate) + composing  # C_i, W_2
 
 
 def transformer_macs(model: ModelConfig, tokens: Tokens, vocabulary: int) -> int:

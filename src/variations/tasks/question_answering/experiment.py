@@ -16,7 +16,7 @@ from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import Batch, Group, QuestionAnsweringData, seeds_of
-from variations.tasks.question_answering.networks import Networks, build, check
+from variations.tasks.question_answering.networks import Networks, buffers_kept, build, check
 from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
@@ -65,9 +65,10 @@ class QuestionAnsweringExperiment(Experiment):
         size, total = self.config.recipe.batch_size, 0
         for group in self.data.groups:
             index = torch.arange(min(size, len(group.train))).expand(self.restarts, -1)
-            with FlopCounterMode(display=False) as counter:
-                loss = self.network.reader(group.name).loss(gather(group.train, index)).sum()
-                torch.autograd.grad(loss, list(self.network[group.name].parameters()), allow_unused=True)
+            net = self.network.reader(group.name)
+            with FlopCounterMode(display=False) as counter, buffers_kept(net):
+                loss = net.loss(gather(group.train, index)).sum()
+                torch.autograd.grad(loss, list(net.parameters()), allow_unused=True)
             total += counter.get_total_flops() // index.numel()
         return total // len(self.data.groups)
 

@@ -1,5 +1,8 @@
 """The networks of a configuration."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -65,13 +68,31 @@ def check(net: Reader, name: str, stories: Stories) -> None:
     Raises:
         UserError: It does not, or its own code raises an exception.
     """
-    R, B = stories.answers.shape
+    R = len(stories.answers)
     for parameter, value in net.named_parameters():
         if not value.ndim or value.shape[0] != R:
             raise UserError(
                 f"model.kind={name}: the shape of {parameter} is {tuple(value.shape)}, but the first axis of every "
                 f"parameter must be the restart, of which there are {R} (model.restarts). {_SEE}"
             )
+    with buffers_kept(net):
+        _check_values(net, name, stories)
+
+
+@contextmanager
+def buffers_kept(net: nn.Module) -> Iterator[None]:
+    """Restore a network's buffers at the end, which `forward` may update in training, as batch normalisation does."""
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, value in net.named_buffers():
+                value.copy_(before[name])
+
+
+def _check_values(net: Reader, name: str, stories: Stories) -> None:
+    R, B = stories.answers.shape
     answer = call("model.kind", name, "cannot answer questions", lambda: net(stories))
     scores = answer[0] if isinstance(answer, tuple) and len(answer) == 2 else answer
     if not isinstance(scores, Tensor) or scores is answer or scores.ndim != 3 or scores.shape[:2] != (R, B):

@@ -42,7 +42,7 @@ def check(network: SequenceToSequence, keys: str) -> None:
         UserError: They differ in shape or in value, or the network's own code raises an exception.
     """
     device, training = network.output.device, network.training
-    top = network.vocabulary - 1
+    top = min(network.vocabulary, len(network.output)) - 1  # the target's vocabulary may be another
     source = torch.tensor([[5, 6, 2], [4, 2, network.pad]], device=device).clamp(max=top)
     target = torch.tensor([[4, 3, 2], [3, 5, 4]], device=device).clamp(max=top)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -53,7 +53,7 @@ def check(network: SequenceToSequence, keys: str) -> None:
             hidden = network.forward(source, target)
             _expect(keys, "forward", hidden, "hidden states (B, T, d)", (2, 3, network.output.shape[1]))
             wanted = network.logits(hidden)  # (B, T, V)
-            _expect(keys, "logits", wanted, "logits (B, T, V)", (2, 3, network.vocabulary))
+            _expect(keys, "logits", wanted, "logits (B, T, V)", (2, 3, len(network.output)))
             _steps(network, keys, source, target, wanted)
             alone = network.logits(network.forward(source[1:, :2], target[1:]))
             if difference := _difference(alone, wanted[1:]):
@@ -89,7 +89,7 @@ def _steps(network: SequenceToSequence, keys: str, source: Tensor, target: Tenso
     cache, tokens = network.start_cache(source), torch.full_like(target[:, 0], network.start_id)
     for position in range(target.shape[1]):
         found = network.decode_step(tokens, cache)
-        _expect(keys, "decode_step", found, "logits (R, V)", (2, network.vocabulary))
+        _expect(keys, "decode_step", found, "logits (R, V)", (2, len(network.output)))
         if difference := _difference(found, wanted[:, position]):
             raise UserError(
                 f"{keys}: decode_step and forward disagree about target token {position + 1}: their logits "
@@ -123,7 +123,7 @@ def _selection(network: SequenceToSequence, keys: str, source: Tensor, target: T
         (second, wanted[:, 1], "swapped two sentences and repeated their rows"),
         (third, wanted[swap, 2], "swapped the two rows of a sentence"),
     ):
-        _expect(keys, "decode_step", found, "logits (R, V)", (4, network.vocabulary))
+        _expect(keys, "decode_step", found, "logits (R, V)", (4, len(network.output)))
         if difference := _difference(found, expected):
             raise UserError(
                 f"{keys}: after the cache's select(rows, sentences) has {what}, decode_step and forward disagree: "

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from variations.configuration.transformer import TransformerConfig as Config
-from variations.models import build, count_parameters
+from variations.models import build, count_parameters, rows_of
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import chunk_elements
 from variations.models.network import BRANCH_WEIGHTS
@@ -67,7 +67,8 @@ def counted(config: Config, vocabulary: int | None, lengths: tuple[int, int], *,
         "reproduced": _reproduced(config, parameters),
         "reproduced_t2t": _reproduced(config, t2t),
     }
-    return Size(parameters, config.trainer.max_steps * training_flops(config, batch, size), kept, further)
+    flops = training_flops(config, batch, rows_of(size, config.data.vocabulary_pad_to))
+    return Size(parameters, config.trainer.max_steps * flops, kept, further)
 
 
 def remarks(tables: Mapping[str, Sequence[Size]]) -> list[str]:
