@@ -9,7 +9,7 @@ import pytest
 
 from variations.searching.definition import Definition
 from variations.searching.search import Search
-from variations.searching.show import summary
+from variations.searching.show import figure, summary
 from variations.searching.study import Study
 from variations.store.lease import Lease
 from variations.store.run_folder import RunFolder
@@ -47,6 +47,11 @@ def test_trials_run_side_by_side_and_the_best_is_told(
     assert f"optuna-dashboard {tmp_path}/probe/study.log" in told.replace("\n", "")
     shown = f"Table: python src/table.py sweep.name=probe sweep.metric=dev.bleu runs={tmp_path}"
     assert shown in told.splitlines()
+
+
+def test_figures_have_as_many_digits_as_can_be_read() -> None:
+    found = [figure(value) for value in (0.01234, 0.0, 25.6789, 1234.5, 21_977_844_993_024.0, 8.5e36)]
+    assert found == ["0.0123", "0.00", "25.68", "1,234", "21,977,844,993,024", "8.5e+36"]
 
 
 @pytest.mark.slow

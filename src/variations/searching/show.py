@@ -144,7 +144,9 @@ def short(value: Any) -> Any:
 
 
 def figure(value: float) -> str:
-    """A score with two decimals, a smaller one with three figures, a count in full."""
+    """A score with two decimals, a smaller one with three figures, a count in full, as far as it can be one."""
+    if abs(value) >= 1e18:  # a perplexity or error that has diverged, or FLOPs
+        return f"{value:.3g}"
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return decimal(value, 2) if abs(value) >= 1 or not value else f"{value:.3g}"
