@@ -276,7 +276,9 @@ def test_make_without_a_target_lists_the_targets_from_any_directory() -> None:
 
 
 # As the fake interpreter logs it: without the quotes, which only the shell sees.
-INSTALLATION = "-m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable .[dev]"
+INSTALLATION = (
+    "-m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable .[dev] --no-compile"
+)
 
 
 @needs_make

@@ -13,8 +13,9 @@ import optuna
 import pytest
 from suite import sampled
 
-from variations.configuration.compose import to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.places import CONF
+from variations.configuration.tasks import named
 from variations.searching.continuing import STORE
 from variations.searching.definition import Definition
 from variations.searching.study import Study
@@ -125,6 +126,27 @@ def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
         Study(defined(**change))
     assert words in str(error.value)
     assert "sweep.name=NAME" in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_pruner_of_items_and_one_of_steps_cannot_follow_each_other(defined: Make) -> None:
+    """What trials have reported to the study is keyed by sentences in one and by steps in the other."""
+    Study(defined())
+    Study(defined(sweep__search__pruner__kind="median"))
+    with pytest.raises(
+        ConfigError, match=r"a pruner of another kind \(sweep.search.pruner.kind: "of steps" → "of items"\)"
+    ):
+        Study(defined(sweep__search__pruner__kind="wilcoxon"))
+
+
+@pytest.mark.parametrize(("task", "metric"), [("question_answering", "dev_nll"), ("parsing", "dev_ppl")])
+def test_scores_of_items_cannot_prune_by_a_loss(task: str, metric: str) -> None:
+    """`dev_scores` are better if higher, and the study would take the lower ones."""
+    config = compose_run([f"task={task}"])
+    (told,) = named(task).unprunable(metric, config, by_item=True)
+    assert told.startswith(" compares scores of single dev items") and metric in told
+    assert named(task).unprunable(metric, config, by_item=False) == []
+    assert named("parsing").unprunable("dev.f1", compose_run(["task=parsing"]), by_item=True) == []
 
 
 @pytest.mark.slow

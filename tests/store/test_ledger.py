@@ -92,6 +92,19 @@ def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
     assert "max_steps: 100000" in kept.read_text()
 
 
+def test_data_cannot_change_in_mid_training_but_their_folder_can(folder: RunFolder, configuration: Configure) -> None:
+    checkpoint(folder, 40)
+    folder.set_status("interrupted", checkpoint=40)
+    (folder.path / "inputs.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in folder.path.glob("*.*")}
+    with pytest.raises(UserError, match=r"data\.lowercase cannot change in mid-training"):
+        folder.create(configuration(data__lowercase=True, resume__allow=["data"]))
+    assert {path.name: path.read_bytes() for path in folder.path.glob("*.*")} == before
+    folder.create(configuration(data__root="/moved", resume__allow=["data.root"]))
+    assert folder.config()["data"]["root"] == "/moved"
+    assert (folder.path / "inputs.json").exists()
+
+
 def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, configuration: Configure) -> None:
     allow = ["trainer", "recipe.lr"]
     folder.create(configuration(recipe__lr=3.0, resume__allow=allow))  # nothing has been trained yet

@@ -363,6 +363,26 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: 
     assert (folder.path / "result.json").stat().st_mtime_ns == written.st_mtime_ns
 
 
+def test_a_configuration_that_another_command_has_replaced_is_not_trained(
+    small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commands with one name may both find no folder, and both write its configuration."""
+    from variations.commands import run
+    from variations.store.atomic import write_yaml
+    from variations.store.ledger import RunFolder
+
+    create = RunFolder.create
+
+    def replaced(self: Any, config: Any) -> Any:
+        create(self, config)
+        write_yaml(self.path / "config.yaml", {**config, "seed": 1, "recipe": {**config["recipe"], "lr": 0.125}})
+        return self
+
+    monkeypatch.setattr(RunFolder, "create", replaced)
+    with pytest.raises(UserError, match=r"(?s)contains a run of another configuration.*recipe.lr: 0.125 → "):
+        run.execute(small())
+
+
 @pytest.mark.slow
 def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any, made: Any, caplog: Any) -> None:
     import shutil

@@ -39,7 +39,7 @@ class FiguresConfig(Asked, SweepKeys):
     metric: str = AUTO
     """The quantity in learning_curves and convergence, such as dev/nll; auto: the one that fits the sweep's metric."""
     x: str | None = choice(None, *COSTS)
-    """The one cost against which learning_curves draws; null: all, in four panels."""
+    """The one cost against which learning_curves draws; null: all that runs of the task count, a panel for each."""
     window: int = number(5, ge=1)
     """Window of the moving average in branch_weights, in measurements; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
@@ -271,7 +271,11 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
 
 
 def _nothing(config: FiguresConfig) -> str:
+    of_curves = f"no run measured {config.metric}"
+    if config.x is not None:
+        of_curves = f"no run counted {config.x} when it measured {config.metric}; leave x out for what was counted"
     reasons = {
+        "learning_curves": of_curves,
         "branch_weights": "no run recorded weights of such branches: choose a sweep with a weighted model, or another "
         "layer or part",
         "convergence": f"no row and its base row both measured {config.metric} under one seed",

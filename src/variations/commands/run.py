@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -74,7 +74,7 @@ def _execute(config: RunConfig) -> Path:
         for warning in own_code.changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)
     else:
-        run(folder.path, new=new)
+        run(folder.path, new=new, wanted=to_dict(config))
     if processes.global_rank() == 0 and (told := _told_score(config, folder)):
         print(told, file=sys.stderr)
     print(folder.path)
@@ -98,7 +98,9 @@ def _told_score(config: RunConfig, folder: RunFolder) -> str:
     return f"{told} · all single runs: {table_line([f'sweep.name={SINGLE}'], config.runs)}"
 
 
-def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:
+def run(
+    path: Path, *, key: str | None = None, new: bool = False, wanted: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Execute the run of a folder: train from its last checkpoint, test, and write `result.json`.
 
     Args:
@@ -106,12 +108,14 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
         key: A sweep's pool has started this process under this key: a run that another one has finished meanwhile is
             left alone.
         new: The folder was made for this run: it is removed again if the run cannot begin, by a fault of the user's.
+        wanted: The configuration that this command has stored there; None: whatever the folder has.
 
     Returns:
         The result; empty on ranks other than 0.
 
     Raises:
         InUseError: Another process works on it.
+        UserError: The run cannot continue, or another command has given the folder another configuration.
     """
     queued = key is not None
     folder = RunFolder.open(path)
@@ -129,6 +133,8 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
     ):
         folder.take_log()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
+        if wanted is not None:
+            folder.refuse_exchanged(wanted)
         if folder.finished() or (queued and folder.state() == "pruned"):  # by the previous holder of the lease
             print("Already finished: there is nothing to do.")
             return folder.result() or {}

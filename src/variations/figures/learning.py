@@ -12,16 +12,18 @@ from variations.store.atomic import is_number
 
 
 def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str] = COSTS) -> Any | None:
-    """`metric` against one of COSTS, or against all four in as many panels; None if nothing was measured.
+    """`metric` against one of COSTS, or all that were counted, in as many panels; None if nothing was measured.
 
     The line is the mean over seeds at the same step, the band is from the lowest to the highest seed. Thin lines
     continue where only some seeds have measurements.
     """
-    found = {cost: [curve(row, cost, metric) for row in rows] for cost in costs}
-    first = found[costs[0]]
-    if not any(first):
+    drawn = ((cost, [curve(row, cost, metric) for row in rows]) for cost in costs)
+    found = {cost: curves for cost, curves in drawn if any(curves)}
+    if not found:
         return None
-    figure, panels = new(5.2, 3.8) if len(costs) == 1 else new(9.2, 6.2, 2, 2, sharey=True)
+    first = next(iter(found.values()))
+    lines, columns = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2)}[len(found)]
+    figure, panels = new(5.2, 3.8) if len(found) == 1 else new(4.6 * columns, 3.1 * lines, lines, columns, sharey=True)
     for panel, (cost, curves) in zip(panels, found.items(), strict=True):
         unit = unit_of(cost, max((x for item in curves if item for x in _all_x(item)), default=0.0))
         for number, item in enumerate(curves):
@@ -31,7 +33,7 @@ def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str]
         panel.set(xlabel=f"{unit.name}{caveat}")
         panel.set_xlim(left=0)
         dress(panel)
-    for panel in panels[::2]:
+    for panel in panels[::columns]:
         panel.set_ylabel(rows[0].label_of(metric))
     recorded = named(rows[0].task).curves.get(metric)
     if recorded is not None and recorded.logarithmic:

@@ -29,6 +29,9 @@ def facts_of(definition: Definition) -> dict[str, Any]:
         "space": {dimension.key: dimension.plain() for dimension in definition.dimensions},
         "metrics": {objective.key: objective.direction for objective in definition.objectives},
         "fixed": definition.fixed(),
+        "reports": {
+            "sweep.search.pruner.kind": "of items" if definition.settings.pruner.kind == "wilcoxon" else "of steps"
+        },
     }
     plain: dict[str, Any] = json.loads(json.dumps(facts, sort_keys=True))
     return plain
@@ -41,11 +44,20 @@ def faults(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Defin
 
 
 def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Definition) -> list[str]:
-    """Why a study cannot continue with this definition; number of trials, sampler and pruner may change."""
+    """Why a study cannot continue with this definition; number of trials, sampler and pruner may change.
+
+    A pruner by items (`wilcoxon`) and one by steps cannot follow each other: what trials have reported to the study is
+    then of the other kind.
+    """
     found = []
-    words = {"space": "another space", "metrics": "other metrics", "fixed": "other settings of its trials"}
+    words = {
+        "space": "another space",
+        "metrics": "other metrics",
+        "fixed": "other settings of its trials",
+        "reports": "a pruner of another kind",
+    }
     for part, text in words.items():
-        old, new = known.get(part, {}), fresh[part]
+        old, new = known.get(part, fresh[part] if part == "reports" else {}), fresh[part]  # older studies lack it
         keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if keys:
             listed = "; ".join(f"{key}: {_short(old.get(key))} → {_short(new.get(key))}" for key in keys)

@@ -27,13 +27,18 @@ def allowed(config: Mapping[str, Any]) -> list[str]:
     return [*((config.get("resume") or {}).get("allow") or [])]
 
 
-FIXED = ("trainer.devices", "trainer.nodes", "recipe.optimizer")
-"""Keys that no run can change in mid-training: devices have their positions in the data, an optimiser has its state."""
+FIXED = ("data", "trainer.devices", "trainer.nodes", "recipe.optimizer")
+"""Keys, or groups of keys, that no run can change in mid-training: its weights are of its data, and devices have their
+positions there; an optimiser has its state. Not `data.root`: the same texts may have been moved."""
+
+
+def _fixed(key: str) -> bool:
+    return covered(key, FIXED) and key != "data.root"
 
 
 def forbidden(config: Mapping[str, Any], changes: Changes) -> Changes:
     """Those of the `changes` to `config` that its `resume.allow` does not cover, or cannot."""
-    return {key: values for key, values in changes.items() if key in FIXED or not covered(key, allowed(config))}
+    return {key: values for key, values in changes.items() if _fixed(key) or not covered(key, allowed(config))}
 
 
 def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple[list[str], set[str]]:
@@ -86,7 +91,7 @@ def finished_otherwise(path: Path, changes: Changes) -> str:
 
 def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes) -> str:
     """The message for an unfinished one; `changes` are those that `resume.allow` of `config` does not yet cover."""
-    if fixed := [key for key in changes if key in FIXED]:
+    if fixed := [key for key in changes if _fixed(key)]:
         return (
             f"{path} contains a run of another configuration; {_listed(changes)}{' and '.join(fixed)} cannot change in "
             f"mid-training. {_remedies(changes)}, or start a new attempt (force=true)."

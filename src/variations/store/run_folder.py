@@ -43,7 +43,7 @@ from variations.store.atomic import (
 )
 from variations.store.checksums import is_sound
 from variations.store.contents import sealed
-from variations.store.identity import changed_keys, config_hash, covered
+from variations.store.identity import changed_keys, config_hash
 from variations.store.measurements import Measurements
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
@@ -197,6 +197,15 @@ class RunFolder:
                     self.set_status("interrupted", "its result.json is missing, so it is tested again")
         return self
 
+    def refuse_exchanged(self, config: Mapping[str, Any]) -> None:
+        """Check that the run has the configuration of this command, which another may have replaced meanwhile.
+
+        Raises:
+            UserError: It has another; the message lists the keys that differ.
+        """
+        if changes := changed_keys(self.config(), filled(config)):
+            raise UserError(conflicts.other_configuration(self.path, config, changes))
+
     def refuse_change(self, config: Mapping[str, Any], *, certain: bool) -> None:
         """Check that the run, which exists, may take the values of `config`.
 
@@ -233,11 +242,9 @@ class RunFolder:
             with lease.writing(self.path):
                 write_yaml(former, self.config())
                 write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
-                if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
-                    (self.path / "inputs.json").unlink(missing_ok=True)
-                if forbidden:
-                    # The new configuration may have another vocabulary.
-                    (self.path / "subwords.model").unlink(missing_ok=True)
+                if forbidden:  # the new configuration may have other texts and another vocabulary
+                    for name in ("inputs.json", "subwords.model"):
+                        (self.path / name).unlink(missing_ok=True)
 
     def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
         """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""

@@ -232,8 +232,13 @@ class Task(Configured, Protocol):
 
         Each reason continues a sentence that starts with the pruner's key, and includes its punctuation.
         """
-        late = f": {key} is known only at the end; prune by a score of the dev set."
-        return [] if key.startswith("dev") else [late]
+        found = [] if key.startswith("dev") else [f": {key} is known only at the end; prune by a score of the dev set."]
+        if by_item and not self.measure(key).higher_is_better:
+            found.append(
+                f" compares scores of single dev items, of which more are better, but less {key} is better: choose a "
+                "score, or another kind."
+            )
+        return found
 
     def columns(self, metric: Measure) -> Sequence[Measure]:
         """The columns of a table: the sweep's metric, then `further` ones."""

@@ -350,5 +350,7 @@ def test_a_comparison_that_was_chosen_after_its_runs_is_shown_and_does_not_count
 def test_a_loss_that_is_passed_between_two_measurements_is_placed_in_proportion() -> None:
     curve = [(100.0, 2.0), (200.0, 1.0), (300.0, 1.5), (400.0, 0.5)]
     assert first_reached(curve, 1.5) == (150.0, True)
+    for later in ([(20, 1.2), (30, 1.1)], [(20, 2.0), (30, 0.9)], [(20, 0.9)], []):
+        assert first_reached([(10, 1.0), *later], 1.5) == (10, True)
     assert first_reached(curve, 0.75) == (375.0, True)  # on the line from 1.5 to 0.5
     assert first_reached(curve, 0.4) == (400.0, False)

@@ -324,8 +324,9 @@ def dev_curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
 
 def first_reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:
     """Where the dev loss first reaches `target`, interpolated, and True; or the end of the curve, and False."""
+    if curve[0][1] <= target:
+        return curve[0][0], True
     for (before, loss), (at, next_loss) in pairwise(curve):
-        if next_loss <= target:
-            part = (loss - target) / (loss - next_loss) if loss > next_loss else 1.0
-            return before + (at - before) * min(max(part, 0.0), 1.0), True
-    return curve[-1][0], curve[-1][1] <= target
+        if next_loss <= target:  # and loss > target
+            return before + (at - before) * (loss - target) / (loss - next_loss), True
+    return curve[-1][0], False
