@@ -133,9 +133,7 @@ def test_a_pruner_of_items_and_one_of_steps_cannot_follow_each_other(defined: Ma
     """What trials have reported to the study is keyed by sentences in one and by steps in the other."""
     Study(defined())
     Study(defined(sweep__search__pruner__kind="median"))
-    with pytest.raises(
-        ConfigError, match=r"a pruner of another kind \(sweep.search.pruner.kind: "of steps" → "of items"\)"
-    ):
+    with pytest.raises(ConfigError, match=r'a pruner of another kind .* "of steps" → "of items"'):
         Study(defined(sweep__search__pruner__kind="wilcoxon"))
 
 

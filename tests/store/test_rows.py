@@ -1,6 +1,7 @@
 """Rows come from sweep files; their changes are described in the table's terms."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,27 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
     with pytest.raises(UserError, match="has no row 'A_h16,x=3'"):
         define(sweep, rows=["A_h16,x=3"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]
+
+
+def test_a_crossed_row_of_another_table_is_compared_with_the_first_row_at_its_point(conf: Path, tmp_path: Path) -> None:
+    (conf / "variation" / "mine").mkdir()
+    (conf / "variation" / "mine" / "own.yaml").write_text("variation: {label: own}\n")
+    for row in ("own", "A_h16"):
+        for point in ("x=1", "x=2"):
+            (tmp_path / "mine" / f"{row},{point}" / "seed1").mkdir(parents=True)
+    sweep = define(SweepConfig(name="mine", table="mine", rows=["own", "papers/A_h16"]), conf=conf, store=tmp_path)
+    compared = {row.row: base.row for row in sweep.rows if (base := sweep.base_of(row)) is not None}
+    assert compared["A_h16,x=1"] == "own,x=1" and compared["A_h16,x=2"] == "own,x=2"
+
+
+def test_a_crossed_row_without_its_base_row_is_not_compared_with_another_point(conf: Path, tmp_path: Path) -> None:
+    """A grid's rows have the base rows that their runs' configurations name."""
+    for name in ("base,x=1", "A_h16,x=1", "A_h16,x=2"):
+        (tmp_path / "mine" / name / "seed1").mkdir(parents=True)
+    grid = define(SweepConfig(name="mine"), conf=conf, store=tmp_path)
+    rows = {row.row: row for row in grid.rows}
+    compared = {x: grid.base_of(replace(rows[f"A_h16,x={x}"], base=f"base,x={x}")) for x in (1, 2)}
+    assert compared == {1: rows["base,x=1"], 2: None}
 
 
 def test_points_of_a_crossed_table_are_in_the_order_of_their_values(conf: Path, tmp_path: Path) -> None:

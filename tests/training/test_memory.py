@@ -66,7 +66,9 @@ def test_another_fault_is_not_taken_for_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [ERRORS[0], None], ids=["forward", "backward"])
+@pytest.mark.parametrize(
+    "error", [pytest.param(ERRORS[0], id="forward"), pytest.param(None, id="backward", marks=pytest.mark.exhaustive)]
+)
 def test_the_update_is_the_same_and_counted(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

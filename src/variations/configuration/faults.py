@@ -16,7 +16,7 @@ from variations.configuration.places import SEED_FOLDER
 from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.schema import RunConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
-from variations.configuration.tasks import BUILT_IN, named
+from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
 
@@ -153,7 +153,8 @@ def _sweep(config: RunConfig) -> list[Fault]:
         if config.seeds is not None:
             text = "seeds=… selects seeds of a sweep: add sweep=NAME, or use --multirun seed=1,2 for a grid."
             found.append(Fault(("seeds",), text))
-    row, table = f"{config.variation.table}/{config.variation.row}", config.sweep.table
+    name = (config.variation.row or "").partition(",")[0]  # without the point at which a table is crossed
+    row, table = f"{config.variation.table}/{name}", config.sweep.table
     known = [*config.sweep.rows, *(config.rows or [])]
     if table is not None and config.variation.table not in (None, table) and row not in known:
         text = (
@@ -183,6 +184,8 @@ def _sweep(config: RunConfig) -> list[Fault]:
             f"variation={config.variation.table}/{config.variation.row} needs task={config.variation.task}, but this "
             f"run has task={config.task}: choose a row of that task."
         )
+        if config.variation.task == DEFAULT:
+            text += f" If its file is yours, write `task: {config.task}` below `variation:` there."
         found.append(Fault(("variation.task",), text))
     return found
 

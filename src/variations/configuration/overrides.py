@@ -60,8 +60,15 @@ class Screened:
         return any(key == d or key.startswith(f"{d}.") for key in keys for d in self.doubtful)
 
 
-def screen(lines: Sequence[str], schema: type[Any], loader: Loader, *, multirun: bool) -> Screened:
-    """Sort overrides into usable and faulty ones."""
+def screen(
+    lines: Sequence[str],
+    schema: type[Any],
+    loader: Loader,
+    *,
+    multirun: bool,
+    several: str = "add --multirun to run each",
+) -> Screened:
+    """Sort overrides into usable and faulty ones; `several` says what to do about several values without `multirun`."""
     result = Screened()
     parser = OverridesParser.create(config_loader=loader)
     keys = leaf_keys(schema)
@@ -77,7 +84,7 @@ def screen(lines: Sequence[str], schema: type[Any], loader: Loader, *, multirun:
         if given.setdefault(name, line) != line:
             result.reject(f"{line} and {given[name]}: {name} is given twice; leave one out.", *touched(name, groups))
             continue
-        _screen_one(override, keys, groups, loader, result, multirun=multirun)
+        _screen_one(override, keys, groups, loader, result, several=None if multirun else several)
     return result
 
 
@@ -88,13 +95,13 @@ def _screen_one(
     loader: Loader,
     result: Screened,
     *,
-    multirun: bool,
+    several: str | None,
 ) -> None:
     name, line = override.key_or_group, override.input_line or ""
     if name in keys and (fault := _brackets_fault(override, keys[name])):
         result.reject(fault, name)
         return
-    if override.is_sweep_override() and not multirun and not override.is_hydra_override():
+    if override.is_sweep_override() and several and not override.is_hydra_override():
         key, _, value = line.partition("=")
         single = f'put a single value with a comma in two pairs of quotes, "{key}={quoted(value)}"'
         trains = "trainer.max_steps" in keys
@@ -102,7 +109,7 @@ def _screen_one(
             text = "so leave it out. Tables show all values with which rows have been run."
             result.reject(f"{line}: this command has no key {key}, {text}")
             return
-        each = "add --multirun to run each, or " if trains else ""
+        each = f"{several}, or " if trains else ""
         result.reject(f"{line} lists several values: {each}{single}.", *touched(name, groups))
         return
     if fault := hydra_fault(name, line):

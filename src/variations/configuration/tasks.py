@@ -107,7 +107,15 @@ def named(name: str) -> Any:
 
 def task_of(config: Mapping[str, Any]) -> Any:
     """The task of a stored configuration; the oldest ones name none. Raises the same as `named`."""
-    return named(config.get("task") or DEFAULT)
+    name = config.get("task") or DEFAULT
+    if name not in names():
+        raise ConfigError(
+            [
+                f"a stored run has task={name}, which no package here has: install that of the task (pip install -e "
+                "FOLDER), or name its folder: export PYTHONPATH=FOLDER."
+            ]
+        )
+    return named(name)
 
 
 _JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}

@@ -60,11 +60,13 @@ class SweepDefinition:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
 
         It need not be among those that were chosen. A row that was added and names none is compared with nothing, and
-        so is a run outside a sweep, unless it names one.
+        so is a run outside a sweep, unless it names one, and a row at a point of a crossed table without its base row.
         """
         known = self.of or self.rows
         named = next((other for other in known if other.row == row.base), None)
         if named is None and (self.name == SINGLE or (row.base is None and row.row in self.added)):
+            return None
+        if named is None and "," in (row.base or ""):
             return None
         found = named or known[0]
         return None if found.row == row.row else found
@@ -132,7 +134,7 @@ def define(
     chosen = [name for name in names if rows is None or name in rows]
     everything = list(definitions)
     if store is not None and not grid:
-        crossed = _crossed(definitions, store / name)
+        crossed = _crossed(definitions, store / name, home_table)
         everything = [found for group in crossed.values() for found in group]
         chosen = [
             found.row
@@ -277,17 +279,21 @@ def crossed_label(label: str, point: str) -> str:
     return f"{label}, {point}"
 
 
-def _crossed(rows: Sequence[RowDefinition], home: Path) -> dict[str, list[RowDefinition]]:
+def _crossed(rows: Sequence[RowDefinition], home: Path, table: str) -> dict[str, list[RowDefinition]]:
     """By row: itself, and its variants where the sweep was crossed with other keys; these have no published figures.
 
-    A row that was not run itself, in a sweep that was crossed, is left out; its variants are those of all rows.
+    A row that was not run itself, in a sweep that was crossed, is left out; its variants are those of all rows. A row
+    of another table than `table`, whose base row the sweep has not, is compared with the sweep's first row.
     """
+    names = {row.row for row in rows}
     points = {row.row: _points(row, home) for row in rows}
     every = sorted({point for own in points.values() for point in own}, key=_by_values)
     found = {}
     for row in rows:
         itself = [row] if (home / row.row).is_dir() or not every else []
-        found[row.row] = [*itself, *(_at(row, point, rows[0].row) for point in (points[row.row] if itself else every))]
+        based = row if row.base in names or row.table in (None, table) else replace(row, base=None)
+        at = points[row.row] if itself else every
+        found[row.row] = [*itself, *(_at(based, point, rows[0].row) for point in at)]
     return found
 
 

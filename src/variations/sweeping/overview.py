@@ -149,7 +149,7 @@ class Pace:
             if o.state not in ("submitted", "elsewhere"):
                 continue
             status = o.status()
-            running = status is not None and status.state == "running"
+            running = status is not None and status.state in ("running", "finished")  # and its process is ending
             self.states[id(o)] = ("running" if running else self.waiting) if o.state == "submitted" else "elsewhere"
             step = status.step if status is not None and running else None
             if step is None:

@@ -136,7 +136,8 @@ def _usable_of_file(lines: Sequence[str], tasks: set[str]) -> tuple[list[str], l
     """Those overrides of a sweep's file that can be composed, and the faults of the others."""
     if len(tasks) != 1:  # each has other keys
         return list(lines), []
-    screened = screen(lines, schema_for(RunConfig, *tasks), loader(), multirun=False)
+    several = "a file has one; type them after sweep=NAME, make each a row"
+    screened = screen(lines, schema_for(RunConfig, *tasks), loader(), multirun=False, several=several)
     return [o.input_line or "" for o in screened.usable], [f"sweep.overrides: {fault}" for fault in screened.faults]
 
 

@@ -74,7 +74,7 @@ class Difference:
         measure = self.table.primary
         found = self.line.delta.get(measure.key)
         if found is None:
-            return None
+            return self._scores()
         before, after = (line.row.values(measure) for line in self.table.lines)
         tested = self.line.test.seeds if self.line.test else before
         common = sorted(before.keys() & after.keys() & tested.keys())
@@ -88,6 +88,15 @@ class Difference:
             equals = "" if chance.startswith("<") else "= "
             text += f", p {equals}{chance}" if self.line.test.counts_seeds else f" of {measure.items} alone"
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
+
+    def _scores(self) -> str | None:
+        """Both rows' scores, of rows that are not compared; None if one has none."""
+        measure = self.table.primary
+        values = [line.row.values(measure) for line in self.table.lines]
+        if not all(values):
+            return None
+        before, after = (measure.text(fmean(found.values())) for found in values)
+        return f"{measure.label}: {before} and {after}, not compared"
 
     def _notes(self) -> list[str]:
         """What the table says of both rows, each after the row's name, and why their difference is not tested."""

@@ -16,9 +16,6 @@ from variations.tasks.base import Measure
 
 UNEVEN = 3.0
 """Ratio of the times per FLOP of two rows from which the table warns; branches alone cost 1.1 (step_time.md)."""
-COUNTED = (
-    "FLOPs are counted: matrix products on real tokens, 2 for each multiply-add, times 3 for forward and backward pass"
-)
 
 
 def remarks(table: Table, refusal: str | None) -> list[str]:
@@ -197,7 +194,11 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
 
 def _costs(table: Table) -> dict[str, set[str]]:
     """How costs are counted: sentences, with the keys of the columns that each explains."""
-    found = {f"{COUNTED}.": {"flops"}} if any("flops" in line.costs for line in table.lines) else {}
+    found = (
+        {f"FLOPs are {table.task.flops_counted}.": {"flops"}}
+        if any("flops" in line.costs for line in table.lines)
+        else {}
+    )
     devices = [line.hours[1] for line in table.lines if line.hours]
     if any("CPU" in name for name in devices):
         name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"

@@ -78,6 +78,8 @@ class Task(Configured, Protocol):
     """Names of the sums of `Experiment.losses`; the first is minimised. Logged as `train/<name>`, per loss unit."""
     units: Sequence[str]
     """Units in which batches are counted: items, then units for metrics, such as `target_tokens`, and `flops` last."""
+    flops_counted: str = "those that the task counts"
+    """How FLOPs are counted, for a footnote: what continues `FLOPs are `."""
     loss_unit: str
     """The unit over which the loss is summed; gradients are divided by its count."""
     limited: bool = True

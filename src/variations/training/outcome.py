@@ -1,5 +1,6 @@
 """The result of a run: the tested weights, the task's scores, and costs."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from variations.store.reuse import trained_in
 from variations.system.errors import RunFailedError
 from variations.training.budget import paper_cost
 from variations.training.finite import refuse_bad_weights
-from variations.training.fit import Trained
+from variations.training.fit import Trained, label
 from variations.training.tracking.final import Final
 from variations.training.weights import final_weights
 
@@ -25,6 +26,8 @@ from variations.training.weights import final_weights
 def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str, Any]:
     """Test the trained weights, and return the contents of result.json."""
     step, task = trained.step, named(config.task)
+    if config.trainer.progress:
+        print(f"{label(config, folder)} step {trained.steps} · testing", file=sys.stderr, flush=True)
     experiment, source = step.experiment, trained_in(folder, config.variation.source)
     weights, steps = final_weights(config, folder)
     refuse_bad_weights(weights.values())

@@ -62,6 +62,10 @@ class QuestionAnswering(Measures):
 
     losses: Sequence[str] = ("loss",)
     units: Sequence[str] = ("questions", "sentences", "flops")
+    flops_counted = (
+        "counted on the first questions of each task: matrix products, 2 for each multiply-add, forward and "
+        "backward pass"
+    )
     loss_unit = "questions"
     monitor = "dev/loss"
     limited = False

@@ -38,6 +38,10 @@ class SequenceTask(Task):
     }
     silent: Sequence[str] = ("branch.eval_seed", "trainer.val_bleu")
 
+    flops_counted = (
+        "counted: matrix products on real tokens, 2 for each multiply-add, times 3 for forward and backward pass"
+    )
+
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
         """Defaults are d_k = d_v = d_model / h, and M = h."""
         h, d_model = flat.get("model.h"), flat.get("model.d_model")
