@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,10 @@ def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
     assert len(panel.collections) == 1
     assert figure.legends[0].get_texts()[0].get_text() == r"costs \$5 and \$6"
     assert learning_curves([row], "dev/nll") is None
-    assert len(figure.axes) == 4
+    assert len(figure.axes) == 1  # steps alone were counted
+    for costs in (["seconds"], ["seconds", "flops"], ["seconds", "flops", "tokens"]):
+        lines = {seed: [line | dict.fromkeys(costs, line["step"]) for line in own] for seed, own in row.metrics.items()}
+        assert len(learning_curves([replace(row, metrics=lines)], "dev/bleu").axes) == 1 + len(costs)
     (alone,) = learning_curves([row], "dev/bleu", ["step"]).axes
     assert alone.get_xlabel() == panel.get_xlabel()
     assert [list(line.get_xdata()) for line in alone.lines] == [list(line.get_xdata()) for line in panel.lines]
