@@ -547,3 +547,21 @@ def test_a_copy_is_known_as_one_if_either_file_is_left(lost: str, tmp_path: Path
         write_json(folder.path / name, {"state": "finished", "copied": "other/a/seed1"})
     (folder.path / lost).write_text("")
     assert folder.copied_from() == "other/a/seed1"
+
+
+def test_of_two_commands_that_create_a_run_at_once_one_decides(tmp_path: Path, configuration: Configure) -> None:
+    class Slow(RunFolder):
+        """Finds no run, because the other command writes its configuration only after that look."""
+
+        looked = False
+
+        def exists(self) -> bool:
+            found, self.looked = super().exists() and self.looked, True
+            return found
+
+    first = RunFolder(tmp_path / "single" / "dup" / "seed1").create(configuration(recipe__lr=1.0))
+    with pytest.raises(UserError, match=r"(?s)run of another configuration.*recipe\.lr: 1\.0 → 2\.0"):
+        Slow(first.path).create(configuration(recipe__lr=2.0))
+    assert first.config()["recipe"]["lr"] == 1.0
+    assert Slow(first.path).create(configuration(recipe__lr=1.0)).config() == first.config()
+    assert sorted(path.name for path in first.path.iterdir()) == ["checkpoints", "config.yaml", "hypotheses"]

@@ -171,7 +171,32 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_yaml(path: Path, value: Any) -> None:
     """Write `value` (plain containers) as YAML, keys in the order given."""
-    write_text(path, yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120))
+    write_text(path, _yaml(value))
+
+
+def write_new_yaml(path: Path, value: Any) -> bool:
+    """The same, unless there is such a file, which is kept: False. Of several processes at once, one writes."""
+    temporary = fence.scratch(path)
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(_yaml(value))
+        flush(temporary)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return temporary.samefile(path)  # a network file system may repeat a request whose answer was lost
+        except OSError:  # no links here
+            if path.exists():
+                return False
+            temporary.replace(path)
+        flush(path.parent)
+        return True
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
 
 
 def json_text(value: Any, *, indent: int | None = 2) -> str:

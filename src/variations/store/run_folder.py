@@ -39,6 +39,7 @@ from variations.store.atomic import (
     read_yaml,
     replaced,
     write_json,
+    write_new_yaml,
     write_yaml,
 )
 from variations.store.checksums import is_sound
@@ -183,8 +184,8 @@ class RunFolder:
             with lease.writing(self.path):
                 for folder in (self.path, self.hypotheses, self.checkpoints):
                     make_folder(folder)
-                write_yaml(self.path / "config.yaml", config)
-            return self
+                made = write_new_yaml(self.path / "config.yaml", config)
+            return self if made else self.create(config)  # another command was faster
         stored = self.config()
         config = conflicts.with_history(config, conflicts.history(stored))
         changes = changed_keys(stored, config)
