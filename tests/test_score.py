@@ -85,12 +85,15 @@ def test_a_pipe_without_an_end_is_refused_but_not_what_the_shell_has_opened(fold
         (["hyp=latin.txt", "ref=test.de"], "latin.txt, line 2: not valid UTF-8"),
         (["run=nowhere"], "run folder nowhere does not exist"),
         (["hyp=out.txt", "ref=test.de", "format=xml"], "format"),
+        (["run=seed1", "task=parsing"], "seed1 is a run of task=translation: leave task=parsing out."),
     ],
 )
 def test_bad_input_is_one_clear_message_and_exit_code_2(folder, arguments, message):
     (folder / "short.txt").write_text("Ja.\n", encoding="utf-8")
     (folder / "empty.txt").write_text("", encoding="utf-8")
     (folder / "latin.txt").write_bytes(b"Ja.\ngr\xfcn\n")
+    (folder / "seed1").mkdir()
+    (folder / "seed1/config.yaml").write_text("task: translation\n", encoding="utf-8")
     done = score(folder, *arguments)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr

@@ -9,6 +9,7 @@ from variations.commands.cli import command
 from variations.configuration.schema import choice
 from variations.configuration.tasks import DEFAULT, named
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tables.collect import misfit
 from variations.tasks.base import TestedRun
 from variations.tasks.intact import damage
@@ -30,8 +31,10 @@ def score(config: ScoreConfig) -> None:
     own perplexity. Text is detokenised, one sentence per line. Faulty keys or files are named, with exit code 2.
     With task=parsing: EVALB's report on bracketed trees, one per line.
     """
-    task = config.kind or of_run(config, "task") or DEFAULT
-    found = named(task).score(config)
+    own = of_run(config, "task")
+    if config.kind and own and config.kind != own:
+        raise UserError(f"{config.run} is a run of task={own}: leave task={config.kind} out.")
+    found = named(config.kind or own or DEFAULT).score(config)
     if config.run is not None and (fault := _fault(RunFolder(Path(config.run).expanduser()))):
         print(
             f"warning: {config.run} is damaged ({fault}): what is read from result.json, such as the perplexity, or "
