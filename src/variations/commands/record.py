@@ -82,5 +82,6 @@ main = command(
         "sweep=toy_weighted_readings": "its finished runs go to records/",
         "sweep=quickstart records=elsewhere": "",
         "sweep=quickstart 'rows=[transformer]' 'seeds=[1]'": "only these",
+        "sweep.name=single": "single runs",
     },
 )
