@@ -94,7 +94,7 @@ def named(name: str) -> Any:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
-    found = [point for point in metadata.entry_points(group=ENTRY_POINTS) if point.name == name]
+    found = _registered(name)
     if not found:
         raise ConfigError(
             [f"task={name}: there is no such task.{did_you_mean(name, names())} Valid: {', '.join(names())}."]
@@ -105,17 +105,24 @@ def named(name: str) -> Any:
         raise ConfigError([f"task={name}: {found[0].value} cannot be loaded: {error}."]) from error
 
 
+def _registered(name: str) -> list[metadata.EntryPoint]:
+    return [point for point in metadata.entry_points(group=ENTRY_POINTS) if point.name == name]
+
+
 def task_of(config: Mapping[str, Any]) -> Any:
     """The task of a stored configuration; the oldest ones name none. Raises the same as `named`."""
     name = config.get("task") or DEFAULT
-    if name not in names():
+    try:
+        return named(name)
+    except ConfigError as error:
+        if _registered(name):
+            raise
         raise ConfigError(
             [
                 f"a stored run has task={name}, which no package here has: install that of the task (pip install -e "
                 "FOLDER), or name its folder: export PYTHONPATH=FOLDER."
             ]
-        )
-    return named(name)
+        ) from error
 
 
 _JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
