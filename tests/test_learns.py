@@ -1,4 +1,7 @@
-"""The shipped models learn: after a few hundred steps on the built-in corpus they clearly beat model-free baselines."""
+"""The shipped models learn: after a few hundred steps on the built-in corpus they clearly beat model-free baselines.
+
+`make test` has shorter ones in its place: contract/test_copy_task.py, and test_golden_path.py for the commands.
+"""
 
 import json
 from pathlib import Path
@@ -12,9 +15,9 @@ from variations.tasks.translation.data import corpora
 from variations.tasks.translation.trained import copy_baseline, dictionary_baseline
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("model", ["transformer", pytest.param("weighted", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("model", ["transformer", "weighted"])
 def test_a_briefly_trained_model_beats_copying_and_a_dictionary(model: str, tmp_path: Path) -> None:
     steps = {"transformer": 450, "weighted": 700}[model]  # branch outputs start near zero, so they learn later
     config = compose_run(

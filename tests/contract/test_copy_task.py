@@ -31,7 +31,7 @@ COPIERS = {
     "branch.gate.kind=topk_input",
 }
 COPIERS_OF_THE_SUITE = {"model.kind=weighted"}
-"""The other cases run in `make torture`; the Transformer learns in test_learns.py."""
+"""The other cases run in `make torture`; this one has the layers of the Transformer, too."""
 
 
 def batch(generator, rows=32):
