@@ -108,7 +108,7 @@ def test_tensorboard_has_every_run(home: Path) -> None:
 def test_wandb_takes_a_run_offline(home: Path) -> None:
     done = verb("train", "task=line", "logger=wandb", "logger.mode=offline", "trainer.max_steps=5", cwd=home)
     assert done.returncode == 0, done.stderr
-    assert list(home.rglob("offline-run-*/run-*.wandb"))
+    assert list(home.rglob("offline-run-*/run-*.wandb")), done.stderr
 
 
 def test_a_search_minimises_its_error(home: Path) -> None:
