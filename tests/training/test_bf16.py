@@ -71,7 +71,7 @@ class _Products(TorchDispatchMode):
 @pytest.mark.parametrize("branch", [{}, {"ffn": "split"}, {"residual": "per_branch_into_ffn"}, {"impl": "naive"}])
 @pytest.mark.parametrize("kind", ["transformer", "weighted"])
 def test_every_product_of_a_network_is_among_them(kind, branch):
-    """`mm.out` of the branches once was not, and made the Weighted Transformer four times slower."""
+    """`mm.out` of the branches once was not, and made the Weighted Transformer three times slower."""
     config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h, m.dropout = kind, 1, 32, 64, 4, 0.1

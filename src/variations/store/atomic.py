@@ -181,18 +181,32 @@ def write_new_yaml(path: Path, value: Any) -> bool:
         with temporary.open("x", encoding="utf-8", newline="\n") as file:
             file.write(_yaml(value))
         flush(temporary)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return temporary.samefile(path)  # a network file system may repeat a request whose answer was lost
-        except OSError:  # no links here
-            if path.exists():
-                return False
-            temporary.replace(path)
-        flush(path.parent)
-        return True
+        made = linked(temporary, path)
+        if made is None:  # no links here
+            made = not path.exists()
+            if made:
+                temporary.replace(path)
+        if made:
+            flush(path.parent)
+        return made
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def linked(temporary: Path, path: Path) -> bool | None:
+    """Give a complete file the name `path`, unless that is taken: whether it has it now; None: there are no links."""
+    try:
+        os.link(temporary, path)
+    except FileNotFoundError:  # whoever holds the run by now has removed our temporary file as a remnant
+        return False
+    except FileExistsError:
+        # A network file system may repeat a request whose answer was lost; the existing file is then our own.
+        with suppress(FileNotFoundError):  # as above
+            return temporary.samefile(path)
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _yaml(value: Any) -> str:

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from variations.store import fence
-from variations.store.atomic import flush, json_text, make_folder, read_regular, write_json
+from variations.store.atomic import flush, json_text, linked, make_folder, read_regular, write_json
 from variations.store.process_identity import Process
 from variations.system.errors import ExitCode, InUseError, TakenOverError, UserError
 
@@ -241,18 +241,8 @@ class Lease:
         try:
             temporary.write_text(text, encoding="utf-8")
             flush(temporary)  # after a power cut, an empty lease would count as held until it expired
-            try:
-                os.link(temporary, self.path)
-            except FileNotFoundError:  # whoever holds the run by now has removed our temporary file as a remnant
-                return False
-            except FileExistsError:
-                # A network file system may repeat a request whose answer was lost; the existing file is then our own.
-                with suppress(FileNotFoundError):  # as above
-                    return temporary.samefile(self.path)
-                return False
-            except OSError:  # no links here
-                return self._make_without_links(text)
-            return True
+            made = linked(temporary, self.path)
+            return self._make_without_links(text) if made is None else made
         finally:
             temporary.unlink(missing_ok=True)
 

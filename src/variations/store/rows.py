@@ -64,9 +64,8 @@ class SweepDefinition:
         """
         known = self.of or self.rows
         named = next((other for other in known if other.row == row.base), None)
-        if named is None and (self.name == SINGLE or (row.base is None and row.row in self.added)):
-            return None
-        if named is None and "," in (row.base or ""):
+        alone = self.name == SINGLE or (row.base is None and row.row in self.added) or "," in (row.base or "")
+        if named is None and alone:
             return None
         found = named or known[0]
         return None if found.row == row.row else found
