@@ -139,5 +139,7 @@ def seeds() -> None:
     random.seed(1)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(1)
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(1)
+    if "torch" in sys.modules:
+        from variations.training.seeding import seed_torch
+
+        seed_torch(1)

@@ -6,12 +6,23 @@ from pathlib import Path
 
 import pytest
 import yaml
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 from suite import sampled
 
-from variations.configuration.compose import _loader, compose_node, compose_run, from_dict, load, loader, to_dict
+from variations.configuration.compose import (
+    _is_checked,
+    _loader,
+    compose_node,
+    compose_run,
+    from_dict,
+    load,
+    loader,
+    to_config,
+    to_dict,
+)
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import DEFAULT, names
 from variations.store.identity import changed_keys
 from variations.store.ledger import config_hash
@@ -348,3 +359,27 @@ def test_values_are_set_in_shared_files_as_hydra_sets_them(lines: list[str]) -> 
         assert compose_node(lines, whole=True) == (expected, choices)
     compose_node([*lines, "seed=5", "name=other"])
     assert compose_node(lines)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "direct"),
+    [
+        ([], True),
+        (["variation=weighted_table2/N8_weighted", "recipe=quick", "trainer.threads=null"], True),
+        (["+callbacks={mine: {_target_: a.B}}", "resume.allow=[seed]"], True),
+        (["~seed"], False),  # the schema's default replaces what is absent or missing
+        (["seed=???"], False),
+    ],
+)
+def test_a_tree_is_not_merged_with_its_schema_again_unless_it_lacks_values(lines: list[str], direct: bool) -> None:
+    node, _ = compose_node(lines)
+    merged = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(TranslationConfig), node))
+    assert _is_checked(node, TranslationConfig) is direct
+    assert to_config(node, RunConfig) == merged
+
+
+def test_a_tree_with_a_key_that_the_schema_lacks_is_merged() -> None:
+    node, _ = compose_node([])
+    OmegaConf.set_struct(node.model, False)
+    node.model.other = 1
+    assert not _is_checked(node, TranslationConfig)

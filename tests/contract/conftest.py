@@ -20,6 +20,7 @@ from variations.configuration.places import CONF
 from variations.configuration.transformer import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.models import MODELS, Transformer, build
 from variations.tasks.translation.config import TranslationConfig
+from variations.training.seeding import seed_torch
 
 VOCABULARY = 50
 
@@ -46,7 +47,7 @@ class Case:
         config = dataclasses.replace(self.config, model=dataclasses.replace(self.config.model))
         if not dropout:
             config.model.dropout = config.model.attention_dropout = config.model.relu_dropout = 0.0
-        torch.manual_seed(seed)
+        seed_torch(seed)
         model = build(config, VOCABULARY)
         if perturb:
             with torch.no_grad():

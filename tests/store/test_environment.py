@@ -32,6 +32,23 @@ def test_a_clean_checkout_is_its_commit(checkout: Path) -> None:
     assert (state["branch"], state["dirty"], state["diff"], state["remote"]) == ("main", False, "", None)
 
 
+def test_a_checkout_of_a_commit_has_no_branch_and_one_without_commits_no_state(checkout: Path, tmp_path: Path) -> None:
+    git(checkout, "checkout", "-q", "--detach")
+    assert git_state(checkout)["branch"] == git(checkout, "rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
+    git(tmp_path, "init", "-q", "empty")
+    assert git_state(tmp_path / "empty") == {}
+
+
+def test_a_renamed_and_a_new_file_are_changes(checkout: Path) -> None:
+    git(checkout, "mv", "file.txt", "other.txt")
+    assert git_state(checkout)["untracked"] == []
+    assert "rename to other.txt" in git_state(checkout)["diff"]
+    git(checkout, "reset", "-q", "--hard")
+    (checkout / "a file.txt").write_text("x")
+    state = git_state(checkout)
+    assert (state["dirty"], state["untracked"], state["diff"]) == (True, ["a file.txt"], "")
+
+
 def test_uncommitted_changes_are_kept_without_secrets(checkout: Path) -> None:
     (checkout / "file.txt").write_text('two\napi_key = "abc123"\nbatch_tokens: 4096\n')
     (checkout / "new.txt").write_text("x")

@@ -158,7 +158,7 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     if issubclass(schema, RunConfig):
         schema = cast(type[T], tasks.schema_for(schema, node.get("task")))
     try:
-        typed = OmegaConf.merge(_typed(cast(Any, schema)), node)
+        typed = node if _is_checked(node, schema) else OmegaConf.merge(_typed(cast(Any, schema)), node)
         result = OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         if by_ctrl_c(error):
@@ -167,6 +167,18 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     if not isinstance(result, schema):
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
     return result
+
+
+def _is_checked(node: DictConfig | Mapping[str, Any], schema: type[Any]) -> bool:
+    """Whether OmegaConf has checked each value of a tree by its schema when it was set, and no key is new or absent."""
+    if not isinstance(node, DictConfig) or OmegaConf.get_type(node) is not schema:
+        return False
+    names = [item.name for item in dataclasses.fields(schema)]
+    if set(node) != {*names} or any(OmegaConf.is_missing(node, name) for name in names):
+        return False
+    values = [node[name] for name in names if not OmegaConf.is_interpolation(node, name)]
+    kinds = [(value, OmegaConf.get_type(value)) for value in values if isinstance(value, DictConfig)]
+    return all(_is_checked(value, kind) for value, kind in kinds if dataclasses.is_dataclass(kind))
 
 
 @lru_cache(maxsize=16)
@@ -200,10 +212,10 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     found = []
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):
-            for path in (Path(place, name) for name in files):
+            for name in files:
                 with suppress(FileNotFoundError):  # an editor's lock, a dangling link
-                    status = path.stat()
-                    found.append((str(path), status.st_mtime_ns, status.st_size))
+                    status = os.stat(path := os.path.join(place, name))  # noqa: PTH116, PTH118
+                    found.append((path, status.st_mtime_ns, status.st_size))
     return tuple(found)
 
 

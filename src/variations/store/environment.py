@@ -57,17 +57,21 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:
     """Commit, branch, remote and uncommitted changes of the project; empty outside a git checkout."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None:
+    status = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=normal")
+    if status is None:
         return {}
-    diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff") or ""
-    status = _git(folder, "status", "--porcelain", "--untracked-files=normal") or ""
+    lines = status.splitlines()
+    headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
+    if (commit := headers["branch.oid"]) == "(initial)":
+        return {}
+    changed = any(not line.startswith(("#", "?")) for line in lines)
+    diff = (changed and _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff")) or ""
     return {
         "commit": commit,
-        "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        "branch": "HEAD" if headers["branch.head"] == "(detached)" else headers["branch.head"],
         "remote": clean(_git(folder, "remote", "get-url", "origin") or "") or None,
-        "dirty": bool(status),
-        "untracked": [line[3:] for line in status.splitlines() if line.startswith("??")],
+        "dirty": any(not line.startswith("#") for line in lines),
+        "untracked": [line[2:] for line in lines if line.startswith("?")],
         "diff": clean(diff[:LARGEST_DIFF]),
         "diff_cut_characters": max(0, len(diff) - LARGEST_DIFF),
     }

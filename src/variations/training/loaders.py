@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 from variations.data.batching import begun
 from variations.system.errors import UserError
 from variations.tasks.base import Data
+from variations.training.seeding import seed_torch
 
 
 class Continuing:
@@ -98,7 +99,7 @@ def _seed(*words: int) -> None:
     drawn = _drawn(*words)
     random.seed(drawn)
     np.random.seed(drawn)
-    torch.manual_seed(drawn)
+    seed_torch(drawn)
 
 
 def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:

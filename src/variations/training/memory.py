@@ -9,6 +9,7 @@ import torch
 
 from variations.system.errors import RunFailedError
 from variations.tasks.base import Experiment
+from variations.training.seeding import seed_torch
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def _first_failure(pieces: Pieces, work: Callable[[Any], None]) -> int | None:
     for at, (seed, batch) in enumerate(pieces):
         try:
             if seed is not None:
-                torch.manual_seed(seed)
+                seed_torch(seed)
             work(batch)
         except (RuntimeError, MemoryError) as error:
             if not is_exhausted(error):

@@ -24,6 +24,7 @@ from variations.training.budget import Budget
 from variations.training.ema import MovingAverage
 from variations.training.finite import Guard, Seen
 from variations.training.ranks import Place, Ranks
+from variations.training.seeding import seed_torch
 from variations.training.update import Update, Window
 
 
@@ -57,7 +58,7 @@ class Step(pl.LightningModule):
         """Add a batch's gradient to the update's; after its last batch, apply the update."""
         seed = self.seed(*self.place_of_batch())
         counts = self.experiment.count(batch)  # first: it may run the network, and so use random numbers
-        torch.manual_seed(seed)
+        seed_torch(seed)
         self.update.begin(batch, seed, counts)
         done = batch_idx + 1  # `trainer.is_last_batch` counts from the start of a continued run
         last = done % self.accumulate == 0 or done >= self.trainer.num_training_batches
