@@ -10,10 +10,11 @@ PY := $(VENV)/bin/python
 PYTHON :=
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3)
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
-# pip would compile the modules on one core: it takes half as long on two. Some packages contain files for other versions of
-# Python, which cannot be compiled and are never imported.
+# The pip of Python 3.11 takes twice as long to resolve the versions.
+NEW_PIP := $(PY) -m pip install --no-input --disable-pip-version-check --quiet 'pip>=25' || echo "pip could not be updated, so the installation takes longer"
+# Python compiles a module when it is first imported. Most modules of the dependencies never are.
 INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-COMPILE := $(PY) -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
+FIRST_IMPORT := $(PY) -c 'import matplotlib.pyplot, optuna, pytorch_lightning, sacrebleu, sentencepiece, wandb'
 # Number of processes of the test suite, and further arguments for it: `make test WORKERS=8 ARGS='tests/models -k causal'`.
 # Three for two cores: tests that wait for Slurm, Ray and leases leave a core to a third.
 WORKERS := 3
@@ -54,9 +55,10 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	  echo "No GPU was found here. Unless you start jobs here that use GPUs, save gigabytes by torch's CPU build: stop this with Ctrl-C,"; \
 	  echo "set PIP_EXTRA_INDEX_URL to the CPU index that https://pytorch.org/get-started/locally names, and type the same command again."; \
 	fi; \
+	$(NEW_PIP); \
 	$(INSTALL) --no-compile; \
-	echo "Compiling their modules, so that every command starts quickly"; \
-	$(COMPILE); \
+	echo "Importing them once, so that every command starts quickly"; \
+	$(FIRST_IMPORT); \
 	rm -f $(VENV)/.unfinished; \
 	printf '%s\n' "$$wanted" >$(VENV)/.installed.new; \
 	mv -f $(VENV)/.installed.new $(VENV)/.installed

@@ -276,21 +276,20 @@ def test_make_without_a_target_lists_the_targets_from_any_directory() -> None:
 
 
 # As the fake interpreter logs it: without the quotes, which only the shell sees.
-INSTALLATION = (
-    "-m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable .[dev] --no-compile"
-)
+PIP = "-m pip install --no-input --disable-pip-version-check"
+INSTALLATION = [f"{PIP} --quiet pip>=25", f"{PIP} --constraint constraints.txt --editable .[dev] --no-compile"]
 
 
 @needs_make
 def test_setup_installs_once_and_again_only_when_a_pin_changed(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path)
-    assert checkout.setup()[:2] == (0, ["-m venv --clear .venv", INSTALLATION])
+    assert checkout.setup()[:2] == (0, ["-m venv --clear .venv", *INSTALLATION])
     assert checkout.setup() == (0, [], "")
     os.utime(checkout.folder / "pyproject.toml")
     assert checkout.setup() == (0, [], "")
     with (checkout.folder / "constraints.txt").open("a", encoding="utf-8") as file:
         file.write("another==1.0\n")
-    assert checkout.setup()[:2] == (0, [INSTALLATION])
+    assert checkout.setup()[:2] == (0, INSTALLATION)
     assert checkout.setup() == (0, [], "")
 
 
@@ -299,9 +298,9 @@ def test_setup_starts_afresh_after_an_interrupted_installation(tmp_path: Path) -
     checkout = Checkout(tmp_path)
     status, asked, _ = checkout.setup(FAKE_PIP_STATUS="1")
     assert status != 0
-    assert asked == ["-m venv --clear .venv", INSTALLATION]
+    assert asked == ["-m venv --clear .venv", *INSTALLATION]
     assert not (checkout.folder / ".venv/.installed").exists()
-    assert checkout.setup()[:2] == (0, ["-m venv --clear .venv", INSTALLATION])
+    assert checkout.setup()[:2] == (0, ["-m venv --clear .venv", *INSTALLATION])
     assert checkout.setup() == (0, [], "")
 
 
@@ -310,7 +309,7 @@ def test_setup_after_the_checkout_was_moved_installs_again(tmp_path: Path) -> No
     checkout = Checkout(tmp_path)
     checkout.setup()
     checkout.folder = checkout.folder.rename(tmp_path / "elsewhere")
-    assert checkout.setup()[1] == [INSTALLATION]
+    assert checkout.setup()[1] == INSTALLATION
 
 
 @needs_make
