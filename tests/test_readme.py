@@ -52,15 +52,15 @@ def without_placeholders(verbs: str) -> list[tuple[str, list[str]]]:
     return [(verb, words) for verb, words in chosen if not any(PLACEHOLDER.search(word) for word in words)]
 
 
-def with_new_words(lines: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """Return the commands, longest first, without those whose words all stand in one that the same verb has before."""
+def with_new_keys(lines: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    """Return the commands, longest first, without those whose keys the same verb has before."""
     seen: dict[str, set[str]] = {}
     chosen = []
     for verb, words in sorted(lines, key=lambda line: -len(line[1])):
-        before = seen.setdefault(verb, set())
-        if not before >= {*words}:
+        before, keys = seen.setdefault(verb, set()), {word.split("=")[0] for word in words}
+        if not before >= keys:
             chosen.append((verb, words))
-        before.update(words)
+        before.update(keys)
     return chosen
 
 
@@ -75,6 +75,14 @@ def test_the_readme_shows_each_way_to_train() -> None:
 def test_the_verb_exists(document: str, line: str) -> None:
     verb = line.split()[1]
     assert (ROOT / verb).is_file(), f"{document} speaks of {verb}"
+
+
+SWEEP = re.compile(r"\bsweep=(\w+)")
+
+
+@pytest.mark.parametrize("name", sorted({name for _, line in PYTHON_COMMANDS for name in SWEEP.findall(line)} - {MADE}))
+def test_a_sweep_that_a_command_names_exists(name: str) -> None:
+    assert PLACEHOLDER.search(name) or (ROOT / f"sweeps/{name}.yaml").is_file()
 
 
 @pytest.mark.slow
@@ -100,7 +108,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
             assert config.sweep.name == value
 
 
-@pytest.mark.parametrize(("verb", "words"), with_new_words(without_placeholders(r"src/(?!train\.|new\.)\w+\.py")))
+@pytest.mark.parametrize(("verb", "words"), with_new_keys(without_placeholders(r"src/(?!train\.|new\.)\w+\.py")))
 def test_another_command_knows_its_keys(
     verb: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

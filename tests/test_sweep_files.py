@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from command_lines import faults_of
+from suite import sampled
 
 from variations.commands.figures import FiguresConfig
 from variations.commands.plan import PlanConfig
@@ -231,36 +232,35 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
     assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, all_starts, strict=True)), found
 
 
+UNUSABLE = [
+    ("", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
+    ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
+    ("name: [a]\n", ": name: must be text, not ['a']"),
+    ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [a,b]"),
+    ("name: on\n", ": name: YAML reads this word as true: write it in quotes, or choose another name."),
+    (
+        "table: quickstart\n",
+        ": name is not set: the sweep's file must set it, because it names the folder of the runs.",
+    ),
+    (
+        "name: other\ntable: quickstart\n",
+        ": name: other is not the name of the file: write name: mine, because sweeps of the same name share the "
+        "folders of their runs. To keep other runs under another name, copy the file to other.yaml, or type "
+        "sweep.name=other.",
+    ),
+]
+VERBS = [
+    ("train", TranslationConfig, True),
+    ("plan", PlanConfig, False),
+    ("table", TableConfig, False),
+    ("record", RecordConfig, False),
+    ("figures", FiguresConfig, False),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ("", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
-        ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
-        ("name: [a]\n", ": name: must be text, not ['a']"),
-        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [a,b]"),
-        ("name: on\n", ": name: YAML reads this word as true: write it in quotes, or choose another name."),
-        (
-            "table: quickstart\n",
-            ": name is not set: the sweep's file must set it, because it names the folder of the runs.",
-        ),
-        (
-            "name: other\ntable: quickstart\n",
-            ": name: other is not the name of the file: write name: mine, because sweeps of the same name share the "
-            "folders of their runs. To keep other runs under another name, copy the file to other.yaml, or type "
-            "sweep.name=other.",
-        ),
-    ],
-)
-@pytest.mark.parametrize(
-    ("verb", "schema", "several"),
-    [
-        ("train", TranslationConfig, True),
-        ("plan", PlanConfig, False),
-        ("table", TableConfig, False),
-        ("record", RecordConfig, False),
-        ("figures", FiguresConfig, False),
-    ],
+    ("written", "fault", "verb", "schema", "several"), sampled([(*a, *b) for a in UNUSABLE for b in VERBS], 4)
 )
 def test_a_sweep_file_that_cannot_be_used_is_told_by_every_verb(
     written: str, fault: str, verb: str, schema: type[Any], several: bool, tmp_path: Path

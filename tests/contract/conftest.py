@@ -208,7 +208,7 @@ REPRESENTATIVE = {CASES[0].name, "model.norm=pre", "model.kind=weighted", "branc
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise tests by fixture. `case`: all cases, rows marked slow; `branched`: cases with branches.
 
-    `learner`: all cases, for tests that train; the test suite trains every sixth option. `copier`: the cases that the
+    `learner`: all cases, for tests that train; the test suite trains every tenth option. `copier`: the cases that the
     test's module lists in `COPIERS`. OPTIONS cover one by one what rows and files of `conf/` combine, so these run in
     `make torture`; in the test suite, rows only make an update by their recipe.
     """
@@ -226,7 +226,7 @@ def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.M
     if fixture == "copier":
         return [] if case.name in metafunc.module.COPIERS_OF_THE_SUITE else [pytest.mark.exhaustive]
     if fixture == "learner" and case.name not in REPRESENTATIVE:
-        return [pytest.mark.slow] if case in OPTIONS[::6] else [pytest.mark.slow, pytest.mark.exhaustive]
+        return [pytest.mark.slow] if case in OPTIONS[::10] else [pytest.mark.slow, pytest.mark.exhaustive]
     if case in OPTIONS:
         return []
     by_recipe = case in ROWS and "recipe" in metafunc.function.__name__

@@ -1,7 +1,10 @@
 """MACs by arithmetic are those that torch counts in a forward pass."""
 
+import itertools
+
 import pytest
 import torch
+from suite import sampled
 from torch.utils.flop_counter import FlopCounterMode
 
 from variations.models import build
@@ -10,7 +13,9 @@ from variations.tasks.translation.config import TranslationConfig
 
 B, S, T, V = 3, 7, 6, 50
 TOKENS = Tokens(B * S, B * T, B * S * S, B * T * T, B * S * T)
-FFNS, RESIDUALS = ("shared", "split", "full"), ("outer", "none", "outer+inner", "per_branch_into_ffn")
+RESIDUALS = ("outer", "none", "outer+inner", "per_branch_into_ffn")
+KINDS = (("shared", "cross", "none"), ("split", "self", "topk_input"), ("full", "both", "topk"))
+"""FFN, decoder and gate."""
 
 
 def network(kind: str) -> TranslationConfig:
@@ -37,15 +42,14 @@ def test_the_transformer(tying: str) -> None:
     assert forward_macs(config, TOKENS, V) == counted(config)
 
 
-@pytest.mark.parametrize("impl", ["composed", "naive"])
-@pytest.mark.parametrize("residual", RESIDUALS)
-def test_the_weighted_transformer(residual: str, impl: str) -> None:
-    gates = ("none", "topk_input", "topk")
-    for ffn, decoder, gate in zip(FFNS, ("cross", "self", "both"), gates, strict=True):
-        config = network("weighted")
-        b = config.branch
-        b.residual, b.impl, b.ffn, b.decoder, b.gate.kind, b.gate.k = residual, impl, ffn, decoder, gate, 2
-        assert forward_macs(config, TOKENS, V) == counted(config), (ffn, decoder, gate)
+@pytest.mark.parametrize(
+    ("residual", "impl", "kinds"), sampled(itertools.product(RESIDUALS, ("composed", "naive"), KINDS), 5)
+)
+def test_the_weighted_transformer(residual: str, impl: str, kinds: tuple[str, str, str]) -> None:
+    config = network("weighted")
+    b = config.branch
+    b.residual, b.impl, b.gate.k, (b.ffn, b.decoder, b.gate.kind) = residual, impl, 2, kinds
+    assert forward_macs(config, TOKENS, V) == counted(config)
 
 
 @pytest.mark.parametrize("ffn", ["split", "full"])

@@ -140,7 +140,7 @@ def losses(decoder, ffn, impl, residual, wo_bias, gate, dtype=torch.float64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("decoder", "ffn"), sampled(itertools.product(PLACEMENTS, FFNS), 2))
+@pytest.mark.parametrize(("decoder", "ffn"), sampled(itertools.product(PLACEMENTS, FFNS), 4))
 def test_both_evaluations_of_a_network_agree_over_the_product_of_options(decoder, ffn):
     for residual, wo_bias, gate in itertools.product(RESIDUALS, WO_BIASES, GATES):
         options = (residual, wo_bias, gate)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suite import sampled
 
 from variations.commands.stored import SweepKeys
 from variations.configuration.schema import SweepConfig
@@ -118,34 +119,37 @@ def test_runs_without_a_sweep_file_are_continued_by_the_command_that_started_the
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ((), "Give sweep=NAME, such as sweep=quickstart; python src/train.py --help lists them."),
-        (("sweep=quickstart", "format=word"), "format"),
-        (("sweep=quikstart",), "Did you mean 'quickstart'? There are "),
-        (("sweep=quickstart", "seed=1"), "Did you mean seeds=[1]?"),
-        (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
-        (("sweep=quickstart", "seeds=[]"), "seeds=[] selects nothing: name some, or leave it out"),
-        (
-            ("sweep=quickstart", "sweep.metric=test_ppl"),
-            "sweep.metric: there is no 'test_ppl'. Did you mean 'dev_ppl'?",
-        ),
-        (("sweep=quickstart", "seeds=[-1]"), "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
-        (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
-        (("sweep=quickstart", "format=html", "seeds=[1]"), "the metric and tests of its runs: leave seeds out"),
-        (
-            ("sweep=quickstart", "report=true", "sweep.metric=chrf", "significance.level=0.9"),
-            "and the metric and tests of its runs: leave sweep.metric and significance.level out",
-        ),
-        (
-            ("sweep=quickstart", "runs=/no/such"),
-            "runs=/no/such: there is no such folder. Give the root of the run store.",
-        ),
-        (("sweep=quickstart", "format=csv", "out=/proc/nowhere/t.csv"), "choose another file with out=FILE"),
-        (
-            ("sweep=quickstart", "model.dropout=0,0.1"),
-            "model.dropout=0,0.1: this command has no key model.dropout, so leave it out. Tables show all values",
-        ),
-    ],
+    sampled(
+        [
+            ((), "Give sweep=NAME, such as sweep=quickstart; python src/train.py --help lists them."),
+            (("sweep=quickstart", "format=word"), "format"),
+            (("sweep=quikstart",), "Did you mean 'quickstart'? There are "),
+            (("sweep=quickstart", "seed=1"), "Did you mean seeds=[1]?"),
+            (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
+            (("sweep=quickstart", "seeds=[]"), "seeds=[] selects nothing: name some, or leave it out"),
+            (
+                ("sweep=quickstart", "sweep.metric=test_ppl"),
+                "sweep.metric: there is no 'test_ppl'. Did you mean 'dev_ppl'?",
+            ),
+            (("sweep=quickstart", "seeds=[-1]"), "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
+            (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
+            (("sweep=quickstart", "format=html", "seeds=[1]"), "the metric and tests of its runs: leave seeds out"),
+            (
+                ("sweep=quickstart", "report=true", "sweep.metric=chrf", "significance.level=0.9"),
+                "and the metric and tests of its runs: leave sweep.metric and significance.level out",
+            ),
+            (
+                ("sweep=quickstart", "runs=/no/such"),
+                "runs=/no/such: there is no such folder. Give the root of the run store.",
+            ),
+            (("sweep=quickstart", "format=csv", "out=/proc/nowhere/t.csv"), "choose another file with out=FILE"),
+            (
+                ("sweep=quickstart", "model.dropout=0,0.1"),
+                "model.dropout=0,0.1: this command has no key model.dropout, so leave it out. Tables show all values",
+            ),
+        ],
+        3,
+    ),
 )
 def test_the_command_explains_a_wrong_line(arguments: tuple[str, ...], message: str) -> None:
     done = command(*arguments)

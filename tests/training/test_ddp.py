@@ -98,6 +98,7 @@ def test_losses_are_those_of_one_process_with_the_same_global_batch(
             assert b[key] == pytest.approx(a[key], rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_parameters_may_be_unused_where_the_strategy_is_named(start: Start, runs: Path, whole: RunFolder) -> None:
     """Searching for unused parameters changes nothing when there are none."""
     process = start("unused", "trainer.strategy=ddp_find_unused_parameters_true")
