@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -204,7 +204,9 @@ def _composed(
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
     problems += _incomparable_faults(objectives, dimensions, named(base.task), to_dict(base))
-    problems += _trial_faults(overrides, node, dimensions, files)
+    ends = list(_ends(overrides, node, dimensions, files))
+    problems += [fault for _, found in ends for fault in (found if isinstance(found, list) else _faults_of(found))]
+    problems += _unlike_validations(base, [(key, found) for key, found in ends if not isinstance(found, list)])
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
@@ -289,10 +291,10 @@ def _settings_faults(
     storage = settings.storage or ""
     if "://" in storage and not storage.startswith("sqlite:///"):
         found.append(f"sweep.search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
-    return [*found, *_pruner_faults(head, dimensions)]
+    return [*found, *_pruner_faults(head)]
 
 
-def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
+def _pruner_faults(head: Any) -> list[str]:
     settings, found = head.sweep.search, []
     kind = settings.pruner.kind
     if kind == "none":
@@ -302,14 +304,33 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     seeds = head.seeds if head.seeds is not None else head.sweep.seeds
     if len(seeds) > 1:
         found.append(f"sweep.search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
-    metric = settings.metrics[0] if settings.metrics else ""
-    reasons = task_of_trials(head).unprunable(metric, head, by_item=kind == "wilcoxon")
-    found += [f"sweep.search.pruner.kind={kind}{reason}" for reason in reasons]
-    if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
-        found.append(
-            f"sweep.search.pruner.kind={kind} compares trials at the same step: leave trainer.max_steps out of the "
-            "space."
-        )
+    return found
+
+
+def _unlike_validations(base: Any, ends: Sequence[tuple[str, Any]]) -> list[str]:
+    """Why a pruner could not compare the validations of trials; `ends` are searched keys with configurations."""
+    settings = base.sweep.search
+    kind, metric = settings.pruner.kind, (settings.metrics or [""])[0]
+    if kind == "none":
+        return []
+    task, by_item = named(base.task), kind == "wilcoxon"
+    reasons = [
+        reason
+        for config in (base, *(c for _, c in ends))
+        for reason in task.unprunable(metric, config, by_item=by_item)
+    ]
+    found = [f"sweep.search.pruner.kind={kind}{reason}" for reason in reasons]
+    of_base = flatten(to_dict(base))
+    keys = ("trainer.max_steps", "trainer.val_every", *task.validated_keys(metric))
+    for searched, config in ends:
+        values = flatten(to_dict(config))
+        changed = [key for key in keys if values.get(key) != of_base.get(key)]
+        if changed:
+            which = "it" if changed == [searched] else f"{', '.join(changed)}, which it sets"
+            found.append(
+                f"sweep.search.pruner.kind={kind} compares validations of trials, which depend on {which}: leave "
+                f"{searched} out of the space."
+            )
     return found
 
 
@@ -337,9 +358,10 @@ def _baseline_values(
     return values, found
 
 
-def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], files: Loader) -> list[str]:
-    """Faults of the values at the ends of a space, each tried by itself; no fault is repeated."""
-    found: list[str] = []
+def _ends(
+    overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], files: Loader
+) -> Iterator[tuple[str, Any]]:
+    """Each searched key with the configurations at the ends of its values, or with why there is none."""
     groups = loader()
     for dimension in dimensions:
         for value in dimension.ends():
@@ -351,10 +373,13 @@ def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dime
                     OmegaConf.update(changed, dimension.key, value)
                     config = to_config(changed, RunConfig)
             except ConfigError as error:
-                found += error.faults
+                yield dimension.key, error.faults
                 continue
-            found += [fault.text for fault in check(config)]
-    return found
+            yield dimension.key, config
+
+
+def _faults_of(config: Any) -> list[str]:
+    return [fault.text for fault in check(config)]
 
 
 def again(arguments: Sequence[str]) -> str:

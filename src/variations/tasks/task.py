@@ -242,6 +242,10 @@ class Task(Configured, Protocol):
             )
         return found
 
+    def validated_keys(self, key: str) -> Sequence[str]:
+        """Keys of the configuration that decide on how many dev items `watched(key)` is measured."""
+        return ()
+
     def columns(self, metric: Measure) -> Sequence[Measure]:
         """The columns of a table: the sweep's metric, then `further` ones."""
         return [metric, *(self.measure(key) for key in self.further(metric) if key != metric.key)]

@@ -71,6 +71,10 @@ class Measures(Task):
             found.append(": validations measure no F1; set trainer.val_bleu=200.")
         return found
 
+    def validated_keys(self, key: str) -> Sequence[str]:
+        """Validations score the first `trainer.val_bleu` dev trees."""
+        return () if key in LOSSES else ("trainer.val_bleu",)
+
     def further(self, metric: Measure) -> Sequence[str]:
         """The other scores of the metric's set."""
         return [] if metric.key in LOSSES else [f"{metric.set}.{name}" for name in ("f1", "exact", "valid")]

@@ -192,6 +192,10 @@ class Measures(Task):
             found.append(" compares translated sentences: choose a metric such as dev.bleu.")
         return found
 
+    def validated_keys(self, key: str) -> Sequence[str]:
+        """Validations score the first `trainer.val_bleu` dev sentences."""
+        return () if key in LOSSES else ("trainer.val_bleu",)
+
     def further(self, metric: Measure) -> Sequence[str]:
         """Dev BLEU and perplexity, and exact match."""
         return ("dev.bleu", "dev_ppl", "test.exact_match")
