@@ -466,10 +466,14 @@ def test_compare_says_which_seed_is_not_trained_by_itself(root: Path) -> None:
     path = root / "q/wide/seed1/metrics.jsonl"
     lines = [{"step": 100 * place, "dev/nll": 3.0 - 0.1 * place} for place in range(1, 11)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found, _ = compared(root, "q/base/seed1", "q/wide/seed1")
+    for row in ("base", "wide"):
+        true_score(root / f"q/{row}/seed1")
+    found, score = compared(root, "q/base/seed1", "q/wide/seed1")
     [note] = [note for note in found["notes"] if "not trained" in note]
     assert note.startswith("q/wide/seed1 by itself is not trained: dev perplexity fell by ")
-    assert note.endswith(" % in the last fifth of its steps. The table judges the seeds of a row together.")
+    assert " % in the last fifth of its steps. Its differences are not tested. " in note
+    assert score["difference"][1] is not None
+    assert score["ci"] == score["p"] == [None, None]
 
 
 @pytest.mark.usefixtures("pair")

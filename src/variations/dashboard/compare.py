@@ -28,7 +28,7 @@ from variations.tasks.task import Task, loss_scale
 MOST = 20
 """Number of sentences shown."""
 SILENT = ("variation", "trainer.progress")
-UNTOLD = ("schema", "time", "git.diff_cut_characters")
+UNTOLD = ("schema", "time", "command", "git.diff_cut_characters")
 DRAWS, LEVEL = 1000, 0.95
 Test = tuple[float, float, float]
 """Lower and upper end of the interval, and p."""
@@ -102,6 +102,7 @@ class _Pairs:
     def __init__(self, store: Store, names: Sequence[str], runs: Sequence[TestedRun], task: Task) -> None:
         self.store, self.names, self.runs, self.task = store, names, runs, task
         self.inputs = [recorded(run.folder) for run in runs]
+        self.untrained = [task.untrained([run]) for run in runs]
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -115,7 +116,11 @@ class _Pairs:
         items = [self._items(at, measure) if tested else None for at in range(len(self.runs))]
         wrong = [found is not None and self._contradicted(at, measure, found) for at, found in enumerate(items)]
         fit = [self._comparable(at, measure) and not wrong[0] and not wrong[at] for at in range(len(self.runs))]
-        tests = [self._test(measure, items[at], items[0]) if at and fit[at] else None for at in range(len(self.runs))]
+        trained = [not self.untrained[0] and not why for why in self.untrained]
+        tests = [
+            self._test(measure, items[at], items[0]) if at and fit[at] and trained[at] else None
+            for at in range(len(self.runs))
+        ]
         differences = [
             None if value is None or values[0] is None or not (at and fit[at]) else value - values[0]
             for at, value in enumerate(values)
@@ -198,9 +203,12 @@ class _Pairs:
 def _scores(pairs: _Pairs) -> list[payload.Score]:
     """All scores and losses that any of the runs has, as defined by the task of the first."""
     runs, task = pairs.runs, pairs.task
-    for run, name in zip(runs, pairs.names, strict=True):
-        if why := task.untrained([run]):
-            pairs.note(f"{name} by itself is not trained: {why}. The table judges the seeds of a row together.")
+    for name, why in zip(pairs.names, pairs.untrained, strict=True):
+        if why:
+            pairs.note(
+                f"{name} by itself is not trained: {why}. Its differences are not tested. "
+                "The table judges the seeds of a row together."
+            )
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:

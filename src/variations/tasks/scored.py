@@ -104,6 +104,8 @@ def _nothing_stored(asked: ToScore, folder: Path) -> str:
         return f"The run {asked.run} has lost the references of set={asked.set}: restore {lost}."
     if sets:
         return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {', '.join(sets)}."
+    if RunFolder(folder.parent).state() == "pruned":
+        return f"The run {asked.run} was pruned by its search before it translated anything: score another trial."
     return f"The run {asked.run} has no hypotheses yet: let it finish, or give the folder that includes the seed."
 
 

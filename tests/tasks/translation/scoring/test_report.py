@@ -1,10 +1,12 @@
 import gzip
 import json
+import shutil
 
 import pytest
 import yaml
 
 from variations.commands.score import ScoreConfig, score
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 
 
@@ -111,6 +113,14 @@ def test_missing_run_and_run_without_hypotheses_differ(run):
         score(ScoreConfig(run=str(run / "nowhere")))
     with pytest.raises(DataError, match="has no hypotheses yet"):
         score(ScoreConfig(run=str(run.parent)))
+
+
+def test_a_pruned_run_will_never_have_hypotheses(run):
+    shutil.rmtree(run / "hypotheses")
+    (run / "result.json").unlink()
+    RunFolder(run).set_status("pruned")
+    with pytest.raises(DataError, match="was pruned by its search before it translated anything: score another trial"):
+        score(ScoreConfig(run=str(run)))
 
 
 def test_damaged_result_of_a_run_is_named(run):
