@@ -114,14 +114,18 @@ def test_ctrl_c_lets_rows_of_this_machine_save_and_two_processes_make_a_row(plac
     assert steps(place.run("stopped", 1)) == list(range(1, STEPS + 1))
 
 
-def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
+@pytest.mark.exhaustive  # another Ray, of which there are two above
+def test_a_run_that_is_too_large_for_this_machine_is_told_in_one_sentence(place: Place) -> None:
     place.words = ["hydra/launcher=ray", "hydra.launcher.num_cpus=1", "hydra.launcher.cpus=64"]
     impossible = place.sweep("impossible", "seed=1")
-    place.words = ["hydra/launcher=ray", "hydra.launcher.address='127.0.0.1:1'", "hydra.launcher.start_s=3"]
-    nowhere = place.sweep("nowhere", "seed=1")
     text = place.end(impossible)
     assert "a run requests 64 CPU, of 1 here" in text and "Traceback" not in text, text
     assert impossible.returncode == 1
+
+
+def test_a_ray_that_does_not_answer_is_told_in_one_sentence(place: Place) -> None:
+    place.words = ["hydra/launcher=ray", "hydra.launcher.address='127.0.0.1:1'", "hydra.launcher.start_s=3"]
+    nowhere = place.sweep("nowhere", "seed=1")
     text = place.end(nowhere)
     assert "Ray on 127.0.0.1:1 does not answer" in text and "Traceback" not in text, text
     assert nowhere.returncode == 2

@@ -89,11 +89,11 @@ def test_good_rows_end_well_and_broken_killed_and_cancelled_ones_as_they_should(
     assert place.run("many", 2).state() == "failed"
     assert cancelled.state() == "interrupted"
 
+    place.words = ["hydra/launcher=local"]
     again = place.sweep("many", "seed=3,5")
     text = place.end(again)
     assert again.returncode == 0, text
     assert starts(killed) == 2  # already finished
-    place.words = ["hydra/launcher=local"]
     plain = place.sweep("plain", "seed=3,5")
     assert (place.end(plain), plain.returncode)[1] == 0
     for seed in (3, 5):
@@ -142,10 +142,11 @@ def test_a_row_whose_machine_is_taken_by_a_more_urgent_job_goes_on_at_the_exact_
     assert steps(place.run("taken", 1)) == list(range(1, STEPS + 1))
 
 
-def test_rows_on_two_processes_and_on_two_machines(place: Place) -> None:
+def test_a_row_on_two_machines_is_that_of_two_processes(place: Place) -> None:
     shared = ("trainer.strategy=ddp", "seed=1")
-    one = place.sweep("processes", *shared, "trainer.devices=2")
     other = place.sweep("machines", *shared, "trainer.nodes=2")
+    place.words = ["hydra/launcher=local"]  # a job with two processes starts them by the same code
+    one = place.sweep("processes", *shared, "trainer.devices=2")
     for process, store in ((one, "processes"), (other, "machines")):
         text = place.end(process)
         assert process.returncode == 0, f"{text}\n{place.logs()}"

@@ -19,6 +19,8 @@ sys.path.append(str(Path(__file__).parent))  # for the module in this folder
 
 import browser_store
 
+SIZE = {"width": 1366, "height": 768}
+
 
 class Tab:
     """A page and its errors."""
@@ -27,11 +29,25 @@ class Tab:
         self.page = page
         self.faults: list[str] = []
         page.set_default_timeout(30_000)
-        page.on(
-            "console",
-            lambda message: self.faults.append(message.text) if message.type in ("error", "warning") else None,
-        )
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", self._console)
+        page.on("pageerror", self._error)
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(message.text)
+
+    def _error(self, error: Any) -> None:
+        self.faults.append(str(error))
+
+    def leave(self) -> None:
+        """Make the page ready for another test."""
+        if self.page.url.startswith("http"):
+            self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.unroute_all()
+        self.page.set_viewport_size(SIZE)
+        self.page.remove_listener("console", self._console)
+        self.page.remove_listener("pageerror", self._error)
 
     def open(self, url: str, **keys: Any) -> None:
         """Load a view anew and wait until it is drawn."""
@@ -71,13 +87,20 @@ def fresh_tab() -> Callable[[Any], Tab]:
     return lambda context: Tab(context.new_page())
 
 
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    """A new page; the test fails on any console error, including policy violations."""
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="light", accept_downloads=True)
-    found = Tab(context.new_page())
-    yield found
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Iterator[Any]:
+    """A page for all tests of a file, because Chromium needs a second of CPU time for a new one."""
+    context = browser.new_context(viewport=SIZE, color_scheme="light", accept_downloads=True)
+    yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def tab(page: Any) -> Iterator[Tab]:
+    """The empty page; the test fails on any console error, including policy violations."""
+    found = Tab(page)
+    yield found
+    found.leave()
     assert found.faults == []
 
 
