@@ -13,6 +13,7 @@ from variations.store.ledger import RunFolder
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
+from variations.training.seeding import seed_torch
 
 CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
 
@@ -115,3 +116,11 @@ def test_counting_a_batch_changes_no_random_numbers_of_its_update(
 
         monkeypatch.setattr(SequenceExperiment, "count", drawing)
     assert losses[0] == losses[1]
+
+
+def test_seeds_give_the_numbers_that_torch_gives() -> None:
+    for seed in (0, 7, 2**32 - 1):
+        torch.manual_seed(seed)
+        expected = torch.rand(5)
+        seed_torch(seed)
+        assert torch.equal(torch.rand(5), expected)
