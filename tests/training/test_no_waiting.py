@@ -5,6 +5,7 @@ exception. `Watch` detects copies between host and device that would wait. Witho
 changes torch permanently, so this file then runs again in a separate process.
 """
 
+import itertools
 import operator
 import os
 import subprocess
@@ -201,7 +202,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("network", sampled(NETWORKS, 3))
+@pytest.mark.parametrize("network", sampled(NETWORKS, 5))
 def test_an_update_never_waits_for_the_device(gpu, network):
     task, seen = updates(config(**NETWORKS[network]))
     assert task.experiment.packs
@@ -209,8 +210,10 @@ def test_an_update_never_waits_for_the_device(gpu, network):
     assert seen.count("aten._flash_attention_backward.default") == 6
 
 
-@pytest.mark.parametrize("kind", ["transformer", "weighted"])
-@pytest.mark.parametrize("changes", [{"h": 8}, {"precision": "32-true"}], ids=["padded", "fp32"])
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    sampled(itertools.product(["transformer", "weighted"], [{"h": 8}, {"precision": "32-true"}]), 3),
+)
 def test_an_update_with_padding_never_waits(gpu, kind, changes):
     task, seen = updates(config(kind, **changes))
     assert not task.experiment.packs

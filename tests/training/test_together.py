@@ -40,7 +40,8 @@ def compiler() -> str | None:
 @pytest.mark.parametrize(
     ("model", "backend"),
     [
-        ("weighted", "aot_eager"),
+        ("weighted", "eager"),
+        pytest.param("weighted", "aot_eager", marks=pytest.mark.exhaustive),
         pytest.param("weighted", "inductor", marks=pytest.mark.exhaustive),
         pytest.param("transformer", "aot_eager", marks=pytest.mark.exhaustive),  # the weighted one contains its layers
         pytest.param("transformer", "inductor", marks=pytest.mark.exhaustive),
@@ -49,7 +50,10 @@ def compiler() -> str | None:
 def test_they_work_together_and_the_loss_falls(
     model: str, backend: str, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inductor, the default, spends minutes in the C++ compiler; aot_eager runs the traced program without it."""
+    """Inductor, the default, spends minutes in the C++ compiler; the others run the traced program without it.
+
+    aot_eager also traces the backward pass.
+    """
     if backend == "inductor" and (reason := compiler()):
         pytest.skip(reason)
     monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
