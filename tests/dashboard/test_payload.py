@@ -332,6 +332,12 @@ def test_a_file_that_has_its_former_inode_again_is_read_anew(length: int, tmp_pa
     assert metrics.lines == length
 
 
+def test_the_time_left_of_a_running_row_ends_with_its_minutes(client: Any, run: Maker) -> None:
+    run("q", "base", 1, state="running", step=600, config={"trainer": {"max_steps": 1200, "max_minutes": 6}})
+    (entry,) = client.json("/api/sweep/q")["runs"]
+    assert entry["eta_seconds"] == pytest.approx(60.0)  # of 6 minutes, it has used 5
+
+
 def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [{"step": n, "lr": 0.5, "filler": "x" * 90} for n in range(2000)]
@@ -342,6 +348,14 @@ def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
     assert found.values == {"first/only": 1.0, "dev/bleu": 7.0, "lr": 0.5}
     assert found.costs == {"step": 1999.0}
     assert glance(tmp_path / "none") == Glance()
+
+
+def test_a_glance_sees_a_line_that_is_longer_than_the_ends(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"step": n, "dev/bleu": float(n), "x.kappa": [0.01] * 20_000} for n in range(4)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert path.stat().st_size > 4 * 100_000
+    assert glance(path) == Glance({"dev/bleu": 3.0}, {"step": 3.0}, branched=True)
 
 
 # Drawings -------------------------------------------------------------------------------------------------------------

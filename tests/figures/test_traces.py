@@ -32,6 +32,11 @@ def test_nothing_measured_gives_no_curve():
     assert curve(TracedRow("r", "R"), "step", "y") is None
 
 
+def test_seeds_with_one_measurement_each_at_different_steps_give_no_curve():
+    metrics = {1: [{"step": 10, "y": 1.0}], 2: [{"step": 20, "y": 2.0}]}
+    assert curve(TracedRow("r", "R", metrics=metrics), "step", "y") is None
+
+
 def test_tokens_are_source_and_target_together_and_absent_when_one_is():
     assert with_tokens({"source_tokens": 3, "target_tokens": 4})["tokens"] == 7
     assert "tokens" not in with_tokens({"source_tokens": 3})

@@ -34,6 +34,9 @@ def test_disk_counts_the_checkpoints_that_stay(values: dict[str, Any]) -> None:
 def test_a_limit_of_minutes_ends_the_training(values: dict[str, Any]) -> None:
     cost = run_cost(compose_run([*STEPS, "trainer.max_minutes=2"]), values, None)
     assert (cost.training, cost.test) == (pytest.approx(120), 30)
+    whole = run_cost(compose_run(STEPS), values, None)
+    assert cost.part == pytest.approx(120 / whole.training)
+    assert whole.part == 1
 
 
 def test_memory_beyond_the_machine_does_not_fit(values: dict[str, Any]) -> None:

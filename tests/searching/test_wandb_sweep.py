@@ -79,6 +79,8 @@ def test_hyperband_is_wandbs_own_from_the_first_validation_if_validations_log_th
 def test_what_wandb_has_no_word_for_is_said() -> None:
     with pytest.raises(ConfigError, match="one metric"):
         sweep_yaml(["sweep=search_pareto"])
+    with pytest.raises(ConfigError, match=r"would choose among the seeds as well: type seeds=\[1\]"):
+        sweep_yaml(["sweep=search_toy", "seeds=[1,2]", "sweep.search.pruner.kind=none"])
     with pytest.raises(ConfigError, match="name one with sweep=NAME"):
         sweep_yaml(["model=weighted"])
 

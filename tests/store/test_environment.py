@@ -39,6 +39,12 @@ def test_a_checkout_of_a_commit_has_no_branch_and_one_without_commits_no_state(c
     assert git_state(tmp_path / "empty") == {}
 
 
+def test_the_commit_is_known_without_a_status(checkout: Path) -> None:
+    commit = git(checkout, "rev-parse", "HEAD")
+    (checkout / ".git/index").write_bytes(b"damaged")
+    assert git_state(checkout) == {"commit": commit, "dirty": None}
+
+
 def test_a_renamed_and_a_new_file_are_changes(checkout: Path) -> None:
     git(checkout, "mv", "file.txt", "other.txt")
     assert git_state(checkout)["untracked"] == []

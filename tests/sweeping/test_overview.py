@@ -65,6 +65,19 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)
 
 
+def test_the_time_left_of_a_row_ends_with_its_minutes(rows: Callable[..., list[Outcome]]) -> None:
+    (row,) = outcomes = rows("a", changes=["trainer.max_steps=100000", "trainer.max_minutes=1"])
+    RunFolder(row.folder.path).create(to_dict(row.job.config))
+    row.state = "submitted"
+    show = Overview(Console(file=StringIO()))
+    now = time.monotonic()
+    for moment, step in ((now - 10, 400), (now, 500)):
+        row.folder.set_status("running", step=step)
+        show.pace.look(outcomes, moment)
+    assert show.pace.left(row) == pytest.approx(10, abs=2)  # 0.1 s per step, of which a minute has 600
+    assert show.pace.sweep_left(outcomes) == pytest.approx(10, abs=2)
+
+
 def test_a_row_that_has_made_its_last_step_is_being_tested(rows: Callable[..., list[Outcome]]) -> None:
     (row,) = outcomes = rows("a", changes=["trainer.max_steps=300"])
     RunFolder(row.folder.path).create(to_dict(row.job.config))

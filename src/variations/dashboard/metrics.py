@@ -139,14 +139,18 @@ def glance(path: Path) -> Glance:
 
 
 def _ends(path: Path) -> list[bytes]:
-    """The complete lines in the first and last PEEK bytes of a file; all lines of a short file."""
+    """The lines in the first and last PEEK bytes of a file, at least one of each; all lines of a short file."""
     with path.open("rb") as file:
-        head = file.read(PEEK)
-        size = file.seek(0, 2)
-        if size <= len(head):
-            return [head]
-        file.seek(max(len(head), size - PEEK))
-        return [head[: head.rfind(b"\n") + 1], file.read().partition(b"\n")[2]]
+        head = file.read(PEEK) + file.readline()
+        size, back = file.seek(0, 2), PEEK
+        while (start := size - back) > len(head):
+            file.seek(start)
+            tail = file.read().partition(b"\n")[2]
+            if b"\n" in tail:
+                return [head, tail]
+            back *= 2
+        file.seek(len(head))
+        return [head, file.read()]
 
 
 def ordered(metrics: set[str], tasks: Iterable[str]) -> list[str]:

@@ -245,6 +245,9 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
     pace = last["seconds"] / last["step"] if _number(last.get("seconds")) and _number(last.get("step")) else None
     own = trained_itself(result)
     left = max(0, steps - step) * pace if state == "running" and steps and step and pace else None
+    minutes = _number((known.config.get("trainer") or {}).get("max_minutes"))
+    if left is not None and minutes and seconds:
+        left = min(left, max(0.0, 60 * minutes - seconds))
     return {
         "id": run.id,
         "row": run.row,

@@ -69,7 +69,10 @@ def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def curve(row: TracedRow, x: str, y: str) -> Curve | None:
-    """The curve of `y` over `x`, averaged over seeds at common steps only, without interpolation."""
+    """The curve of `y` over `x`, averaged over seeds at common steps only, without interpolation.
+
+    None if nothing can be drawn: no seed has a value, or the seeds share no step and none has two.
+    """
     points = {seed: _points(lines, x, y) for seed, lines in row.metrics.items()}
     points = {seed: found for seed, found in points.items() if found}
     if not points:
@@ -84,6 +87,8 @@ def curve(row: TracedRow, x: str, y: str) -> Curve | None:
             tails.append(([a for a, _ in rest], [b for _, b in rest]))
     ys = [[b for _, b in column] for column in columns]
     means = [fmean(a for a, _ in column) for column in columns]
+    if not means and not tails:
+        return None
     return Curve(means, [fmean(v) for v in ys], [min(v) for v in ys], [max(v) for v in ys], len(points), tails)
 
 

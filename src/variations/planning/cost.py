@@ -32,6 +32,8 @@ class Cost:
     devices: int
     exact: bool
     """False if batches were too slow or too large to be measured whole, or their lengths are assumed."""
+    part: float = 1.0
+    """Fraction of the updates for which `trainer.max_minutes` leaves time."""
 
     @property
     def training(self) -> float:
@@ -83,6 +85,7 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
         room=values.get("room_bytes") or room,
         devices=trainer.devices * trainer.nodes,
         exact=values["share"] == 1 and not values["invented"],
+        part=part,
     )
 
 

@@ -112,7 +112,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         if (cost := price.cost) is None:
             continue
         for run in row.left:
-            share = 0.0 if row.reuses else 1 - run.done
+            share = 0.0 if row.reuses else max(0.0, 1 - run.done / cost.part)
             after = f"{row.table}/{row.reuses} seed {run.seed}" if row.reuses else None
             first = row.definition.row in bases
             pieces.append(Piece(f"{row.name} seed {run.seed}", cost.seconds(share), first, after))

@@ -63,6 +63,14 @@ def _search(definition: Definition) -> dict[str, Any]:
                 "has one metric and the methods grid, random and bayes; run this search with train.py --multirun."
             ]
         )
+    if METHODS[settings.sampler] != "grid" and len(definition.seeds) > 1:
+        raise ConfigError(
+            [
+                f"sweep.search.sampler={settings.sampler} with seeds {', '.join(map(str, definition.seeds))}: W&B "
+                "judges each run by itself, and would choose among the seeds as well: type seeds=[1], or run this "
+                "search with train.py --multirun."
+            ]
+        )
     parameters: dict[str, Any] = {dimension.key: _parameter(dimension) for dimension in definition.dimensions}
     parameters["seed"] = {"values": list(definition.seeds)}
     # Without the sweep's own keys each run is a single one, with a folder named by its configuration.

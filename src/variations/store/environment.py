@@ -58,8 +58,9 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:
     """Commit, branch, remote and uncommitted changes of the project; empty outside a git checkout."""
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=normal")
-    if status is None:
-        return {}
+    if status is None:  # a damaged index, a slow disk
+        commit = _git(folder, "rev-parse", "HEAD")
+        return {"commit": commit, "dirty": None} if commit else {}
     lines = status.splitlines()
     headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
     if (commit := headers["branch.oid"]) == "(initial)":

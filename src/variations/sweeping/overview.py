@@ -196,8 +196,7 @@ class Pace:
         if step_seconds is None:
             return None
         now, step = self._last[id(o)]
-        steps: int = o.job.config.trainer.max_steps
-        return max(0.0, (steps - step) * step_seconds - (time.monotonic() - now))
+        return max(0.0, (_steps(o, step_seconds) - step) * step_seconds - (time.monotonic() - now))
 
     def _step_seconds(self, o: Outcome) -> float | None:
         """Return the seconds of one step of a running row, validation included; None: unknown."""
@@ -208,8 +207,8 @@ class Pace:
 
     def _whole(self, o: Outcome) -> float:
         """Return the seconds of a whole run like this finished one, of which this command may have run the end only."""
-        steps: int = o.job.config.trainer.max_steps
-        return max(o.seconds or 0.0, steps * (self._step_seconds(o) or 0.0))
+        pace = self._step_seconds(o)
+        return max(o.seconds or 0.0, _steps(o, pace) * pace if pace else 0.0)
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
         """Return the seconds that the sweep still needs; None: unknown, as while its last rows are tested.
@@ -225,10 +224,18 @@ class Pace:
         if not at_work or len(known) < len(at_work) or tested:
             return None
         whole = [self._whole(o) for o in outcomes if o.state == "finished" and o.seconds] or [
-            pace * o.job.config.trainer.max_steps for pace, o in paces
+            pace * _steps(o, pace) for pace, o in paces
         ]
         each = sum(whole) / len(whole)
         return max(max(known), (sum(known) + each * len(waiting)) / len(at_work))
+
+
+def _steps(o: Outcome, step_seconds: float) -> float:
+    """The updates that a run makes in the time that it is given."""
+    trainer = o.job.config.trainer
+    if trainer.max_minutes is None or not step_seconds:
+        return float(trainer.max_steps)
+    return float(min(trainer.max_steps, 60 * trainer.max_minutes / step_seconds))
 
 
 def _time(seconds: float | None) -> str:

@@ -72,10 +72,10 @@ def accumulate(
 def _cut(pieces: Pieces, at: int, experiment: Experiment, advice: str) -> None:
     seed, batch = pieces[at]
     items, size = len(batch), experiment.size(batch)
-    if items < 2:
+    first, second = experiment.halves(batch) if items > 1 else (batch, None)
+    if second is None or not len(first) or not len(second):  # an item of all restarts cannot be halved
         raise failure(f"with a single item of {size}", advice)
     log.warning("Out of memory with %d items of up to %s: they are halved and accumulated.", items, size)
-    first, second = experiment.halves(batch)
     pieces[at : at + 1] = [(seed, first), (None, second)]
 
 

@@ -14,14 +14,14 @@ from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError, Interrupted, UserError
+from variations.system.errors import DataError, Interrupted, RunFailedError, UserError
 from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
 from variations.tasks.question_answering.pictures import reading
 from variations.tasks.question_answering.task import TASK
-from variations.training import checkpoints
+from variations.training import checkpoints, memory
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
@@ -315,3 +315,21 @@ def test_what_is_read_for_a_question() -> None:
     assert all(sum(read) == pytest.approx(1, abs=1e-5) for read in found.reads)
     with pytest.raises(UserError, match="questions 0 to 79"):
         reading(net, group.vocabulary, group.tests[15], 80, restart=1)
+
+
+def test_a_question_that_does_not_fit_ends_the_run_instead_of_being_halved_for_ever() -> None:
+    of = config(restarts=2)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    experiment = QuestionAnsweringExperiment(of, data)
+    batch = next(iter(data.train_dataloader()))
+    tried: list[int] = []
+
+    def exhausted(part: Any) -> None:
+        assert len(part)
+        tried.append(len(part))
+        raise MemoryError
+
+    with pytest.raises(RunFailedError, match=r"out of memory with a single item of .*: lower the batch size"):
+        memory.accumulate([(1, batch)], lambda: None, exhausted, experiment, "lower the batch size")
+    assert tried[-1] == 2 * of.model.restarts  # one question of each of two tasks, which all restarts answer

@@ -28,7 +28,8 @@ RULE = f"""## How a verdict is reached
 The comparisons, their margins and the rule were committed before the runs that they judge, as `git log --follow` of a
 file in conf/claims and of its records shows, with two exceptions in the memory networks: the row `pe` was being trained
 when their claims were committed, and the comparison of claim 7 was added when one of its two rows had run. A comparison
-marked *chosen later* was added after its runs: it is shown, and takes no part in the verdict.
+marked *chosen later* was added when runs of it had been seen, on this corpus or on another: it is shown, and takes no
+part in the verdict.
 
 Five things were changed after the first runs; none changes a verdict today. Comparisons that have not run count as
 open: this kept claim 2 of the Weighted Transformer *undecided* until half of its comparisons contradicted it. Nothing
@@ -51,9 +52,9 @@ rank correlation of 0.5.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
   at least half contradict it. Otherwise it is *undecided*. A question of the form "is there a reading that …" is
   answered *reproduced* if one comparison supports it, and *not reproduced* only if every one contradicts it.
-- If a claim has a result on a corpus, its comparisons there that have not run yet count as open, though they are not
-  listed: a claim with one supporting comparison of two is *partly* reproduced, never *reproduced*, until the second
-  has run.
+- If a claim has a result that counts on a corpus, its comparisons there that have not run yet count as open, though
+  they are not listed: a claim with one supporting comparison of two is *partly* reproduced, never *reproduced*, until
+  the second has run.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
 anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
@@ -71,7 +72,17 @@ difference easily contradicted.
 - *rows*: `a` v. `b` compares row `a` with its base row `b`, of the table behind the link. Rows have the names of their
   files, and in parentheses the labels of the table. On the built-in corpus, `toy_attention_table3` and
   `toy_weighted_claims` have N = 3 and 5,000 steps for their base row, and `toy_weighted_readings` N = 2 and 3,000, so
-  the same row has different scores in them.
+  the same row has different scores in them. On Multi30k, `multi30k_weighted_claims` has N = 3 and
+  `multi30k_weighted_table3` N = 2.
+- *What else differs*: rows are trained as their papers say. `big` has three times the steps of `base` and P_drop 0.3
+  instead of 0.1. The Weighted rows have attention dropout 0.1 and, where the papers differ in it, fewer steps; the base
+  rows of claims 2, 4, 5, 20 and 22 of that paper have no attention dropout, which alone costs the published reading 2.4
+  BLEU on the built-in corpus. There, `N8_weighted` has P_drop 0.3 and its base row 0.1; on Multi30k, all rows of that
+  table have 0.1. Memory networks with LS are trained for a fifth more steps at half the rate, and networks for single
+  tasks and for all tasks for different numbers of steps. The tables' footnotes have the steps. The recipe on Multi30k
+  was chosen by trying the Transformer alone.
+- *Random weights* (claim 13 of the Weighted Transformer) are one draw, the same for all seeds and on both corpora. No
+  interval covers chance in this draw.
 - *values*: of `a` and of `b`, means over seeds. The table behind the link says how near each is to its published
   figure. A dev loss is the logarithm of the table's dev PPL.
 - *advantage*: positive if `a` is better, whether the measure should be high or low, with its {100 * LEVEL:g} %
@@ -80,10 +91,10 @@ difference easily contradicted.
   before rounding, and an interval is not cut at the largest possible difference. A margin of 0.01 nats is a large part
   of a dev loss on the built-in corpus, where dev losses are about 0.1, and a small one on natural text.
 - *What an interval covers*: for BLEU, chance in seeds and in sentences; for errors of memory networks, chance in
-  questions and in the restarts of one seed, which count as seeds do; for the order of a table's rows, chance in the
-  rows that the table happens to have, where restarts do not count as seeds. For other measures it is Student's t
-  interval over seeds. The errors are those of the best restarts, but the interval describes arbitrary ones, and so
-  tends to be too wide.
+  questions and in the restarts of one seed, which count as seeds do (with a single restart, as in DMN's claims, chance
+  in questions only); for the order of a table's rows, chance in the rows that the table happens to have, where restarts
+  do not count as seeds. For other measures it is Student's t interval over seeds. The errors are those of the best
+  restarts, but the interval describes arbitrary ones, and so tends to be too wide.
 - *saved*: the part of the base row's budget that `a` does not need to reach the dev loss at which training of the base
   row ends. That dev loss is the mean over the base row's seeds. The base row's budget ends where each seed first
   reached it (interpolated between validations), which may be long before its last step; a seed that ends above it
@@ -92,9 +103,11 @@ difference easily contradicted.
   are of the tested weights, so the two may differ.
 - *outcome*: *supports*, *contradicts* or *open*. "contradicts: less than the margin" means that the whole interval has
   the claimed sign, but the difference is too small to count.
-- *seeds*: of both rows, or "1 and 3" of `a` and of `b`; "10 restarts" for memory networks; "2 or more" if rows differ.
+- *seeds*: of both rows, or "1 and 3" of `a` and of `b`; "10 restarts" for memory networks; for the order of a table's
+  rows, "3 or more" is the number of the row that has the fewest.
 - *detectable*: the smallest true difference that this many seeds would have shown with probability {POWER:g}.
-- *device-hours*: runs that were copied from another sweep, and rows that test another row's weights, add none.
+- *device-hours*: runs that were copied from another sweep, and rows that test another row's weights, add none; their
+  processors are not named. `multi30k_weighted_table2` and `toy_weighted_table2` compare some rows across processors.
 - *recalled* marks a published figure that is quoted from memory, and was not checked against the publication.
 """
 
@@ -147,7 +160,7 @@ def _why(item: Judged) -> str:
     words = [f"{counts[bearing]} {word}" for bearing, word in COUNTED.items() if counts[bearing]]
     words += [f"{item.absent} not run"] if item.absent else []
     small = sum(_below_the_margin(outcome) for outcome in counted)
-    remark = f" ({small} with the claimed sign, below the margin)" if small else ""
+    remark = f" ({small} contradicting with the claimed sign, below the margin)" if small else ""
     number, later = len(counted) + item.absent, len(item.outcomes) - len(counted)
     more = f"; {later} chosen later, not counted" if later else ""
     listed = f": {', '.join(words)}" if words else ""

@@ -78,9 +78,11 @@ class QuestionAnsweringExperiment(Experiment):
         return f"{max(s.n for s in stories)} sentences of {max(s.sentences.shape[1] for s in stories)} words"
 
     def halves(self, batch: Batch) -> tuple[Batch, Batch]:
-        """The first half of each network's questions, and the second."""
+        """The first half of each network's questions, and the second; networks without a question are left out."""
         both = {name: stories.halves() for name, stories in batch.stories.items()}
-        first, second = ({name: pair[half] for name, pair in both.items()} for half in (0, 1))
+        first, second = (
+            {name: pair[half] for name, pair in both.items() if pair[half].answers.numel()} for half in (0, 1)
+        )
         return Batch(first, batch.index), Batch(second, batch.index)
 
     def before_update(self, units: int) -> None:
