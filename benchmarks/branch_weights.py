@@ -28,9 +28,9 @@ Made by `make results` from the records of {sweeps};
 nothing here is written by hand.
 
 The Weighted Transformer with N = 2, trained with three seeds, is tested with its learned branch weights, with uniform
-ones (1/M) and with random ones (Table 3 of Ahmed et al. 2017). The unevenness of M weights is their standard deviation
-divided by their mean, so it is 0 for uniform weights. They start at random: numbers from U(0, 1) divided by their sum,
-whose unevenness is near 1/√3 = 0.58.
+ones (1/M) and with random ones (Table 3 of Ahmed et al. 2017; one draw, the same for all seeds and corpora). The
+unevenness of M weights is their standard deviation divided by their mean, so it is 0 for uniform weights. They start at
+random: numbers from U(0, 1) divided by their sum, whose unevenness is near 1/√3 = 0.58.
 
 Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it; all
 networks were tested with a moving average of their weights (`recipe.ema`).
