@@ -326,7 +326,7 @@ def _unlike_validations(base: Any, ends: Sequence[tuple[str, Any]]) -> list[str]
         values = flatten(to_dict(config))
         changed = [key for key in keys if values.get(key) != of_base.get(key)]
         if changed:
-            which = "it" if changed == [searched] else f"{', '.join(changed)}, which it sets"
+            which = "it" if searched in changed else f"{', '.join(changed)}, which it sets"
             found.append(
                 f"sweep.search.pruner.kind={kind} compares validations of trials, which depend on {which}: leave "
                 f"{searched} out of the space."
