@@ -15,6 +15,14 @@ from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, summary
 
 
+def look(show: Overview, outcomes: list[Outcome], folder: RunFolder, *steps: int) -> None:
+    """Let it see a run at two steps, ten seconds apart."""
+    now = time.monotonic()
+    for moment, step in zip((now - 10, now), steps, strict=True):
+        folder.set_status("running", step=step)
+        show.pace.look(outcomes, moment)
+
+
 def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Callable[..., list[Outcome]]) -> None:
     outcomes = rows("a", "b", changes=["trainer.max_steps=1000"])
     folder = RunFolder(outcomes[0].folder.path).create(to_dict(outcomes[0].job.config))
@@ -26,9 +34,7 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
     outcomes[0].state = "submitted"
     written = StringIO()
     show = Overview(Console(file=written, force_terminal=True, width=120, height=30))
-    for now, step in ((0.0, 150), (10.0, 250)):
-        folder.set_status("running", step=step)
-        show.pace.look(outcomes, now)
+    look(show, outcomes, folder, 150, 250)
     assert outcomes[0].so_far() == "dev BLEU 41.2"
     assert outcomes[1].so_far() == ""
     assert show.pace.words(outcomes[0]) == "step 250/1000, dev BLEU 41.2"
@@ -46,10 +52,7 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     RunFolder(running.folder.path).create(to_dict(running.job.config))
     running.state = "submitted"
     show = Overview(Console(file=StringIO()))
-    now = time.monotonic()
-    for moment, step in ((now - 10, 150), (now, 250)):
-        running.folder.set_status("running", step=step)
-        show.pace.look(outcomes, moment)
+    look(show, outcomes, running.folder, 150, 250)
     left = show.pace.sweep_left(outcomes)
     assert left == pytest.approx(75 + 100, abs=5)  # 0.1 s per step: the rest of the running row, all of the waiting one
     before.state, before.seconds = "finished", 200.0  # by this command
@@ -58,9 +61,7 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     running.state, running.seconds = "finished", 85.0  # this command has run 850 of its 1,000 steps
     waiting.state = "submitted"
     waiting.folder.create(to_dict(waiting.job.config))
-    for moment, step in ((now - 10, 0), (now, 100)):
-        waiting.folder.set_status("running", step=step)
-        show.pace.look(outcomes, moment)
+    look(show, outcomes, waiting.folder, 0, 100)
     before.state, later.state = "skipped", "pending"
     assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)
 
@@ -70,10 +71,7 @@ def test_the_time_left_of_a_row_ends_with_its_minutes(rows: Callable[..., list[O
     RunFolder(row.folder.path).create(to_dict(row.job.config))
     row.state = "submitted"
     show = Overview(Console(file=StringIO()))
-    now = time.monotonic()
-    for moment, step in ((now - 10, 400), (now, 500)):
-        row.folder.set_status("running", step=step)
-        show.pace.look(outcomes, moment)
+    look(show, outcomes, row.folder, 400, 500)
     assert show.pace.left(row) == pytest.approx(10, abs=2)  # 0.1 s per step, of which a minute has 600
     assert show.pace.sweep_left(outcomes) == pytest.approx(10, abs=2)
 
@@ -83,9 +81,7 @@ def test_a_row_that_has_made_its_last_step_is_being_tested(rows: Callable[..., l
     RunFolder(row.folder.path).create(to_dict(row.job.config))
     row.state = "submitted"
     show = Overview(Console(file=StringIO()))
-    for moment, step in ((0.0, 200), (10.0, 300)):
-        row.folder.set_status("running", step=step)
-        show.pace.look(outcomes, moment)
+    look(show, outcomes, row.folder, 200, 300)
     assert show.pace.words(row) == "step 300/300, testing"
     assert (show.pace.time_left(row), show.pace.sweep_left(outcomes)) == ("testing", None)
 

@@ -212,10 +212,10 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     found = []
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):
-            for name in files:
+            for path in (Path(place, name) for name in files):
                 with suppress(FileNotFoundError):  # an editor's lock, a dangling link
-                    status = os.stat(path := os.path.join(place, name))  # noqa: PTH116, PTH118
-                    found.append((path, status.st_mtime_ns, status.st_size))
+                    status = path.stat()
+                    found.append((str(path), status.st_mtime_ns, status.st_size))
     return tuple(found)
 
 

@@ -116,9 +116,10 @@ class _Pairs:
         items = [self._items(at, measure) if tested else None for at in range(len(self.runs))]
         wrong = [found is not None and self._contradicted(at, measure, found) for at, found in enumerate(items)]
         fit = [self._comparable(at, measure) and not wrong[0] and not wrong[at] for at in range(len(self.runs))]
-        trained = [not self.untrained[0] and not why for why in self.untrained]
         tests = [
-            self._test(measure, items[at], items[0]) if at and fit[at] and trained[at] else None
+            self._test(measure, items[at], items[0])
+            if at and fit[at] and not (self.untrained[0] or self.untrained[at])
+            else None
             for at in range(len(self.runs))
         ]
         differences = [

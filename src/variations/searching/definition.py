@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -204,9 +204,9 @@ def _composed(
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
     problems += _incomparable_faults(objectives, dimensions, named(base.task), to_dict(base))
-    ends = list(_ends(overrides, node, dimensions, files))
-    problems += [fault for _, found in ends for fault in (found if isinstance(found, list) else _faults_of(found))]
-    problems += _unlike_validations(base, [(key, found) for key, found in ends if not isinstance(found, list)])
+    ends, wrong = _ends(overrides, node, dimensions, files)
+    problems += wrong
+    problems += _unlike_validations(base, ends)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
@@ -235,12 +235,17 @@ def _incomparable_faults(
             fixed = [*task.tested_keys, "trainer.limit_test", *(task.loss_keys if objective.measure.is_loss else ())]
             fixed += validated_on(base) if objective.key.startswith("dev_") else []
             if objective.key not in COSTS and (changed := [key for key in fixed if key in set_here]):
-                which = "it" if changed == [dimension.key] else f"{', '.join(changed)}, which it sets"
                 found.append(
-                    f"sweep.search.space: {dimension.key}: {objective.key} depends on {which}, so trials could not "
-                    "be compared: leave it out, or optimise another metric."
+                    f"sweep.search.space: {dimension.key}: {objective.key} depends on "
+                    f"{_which(changed, dimension.key)}, so trials could not be compared: leave it out, or optimise "
+                    "another metric."
                 )
     return found
+
+
+def _which(changed: Sequence[str], searched: str) -> str:
+    """What a measurement depends on, in a sentence about a searched key."""
+    return "it" if searched in changed else f"{', '.join(changed)}, which it sets"
 
 
 def _text(override: Override) -> str:
@@ -326,10 +331,9 @@ def _unlike_validations(base: Any, ends: Sequence[tuple[str, Any]]) -> list[str]
         values = flatten(to_dict(config))
         changed = [key for key in keys if values.get(key) != of_base.get(key)]
         if changed:
-            which = "it" if searched in changed else f"{', '.join(changed)}, which it sets"
             found.append(
-                f"sweep.search.pruner.kind={kind} compares validations of trials, which depend on {which}: leave "
-                f"{searched} out of the space."
+                f"sweep.search.pruner.kind={kind} compares validations of trials, which depend on "
+                f"{_which(changed, searched)}: leave {searched} out of the space."
             )
     return found
 
@@ -360,8 +364,10 @@ def _baseline_values(
 
 def _ends(
     overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], files: Loader
-) -> Iterator[tuple[str, Any]]:
-    """Each searched key with the configurations at the ends of its values, or with why there is none."""
+) -> tuple[list[tuple[str, Any]], list[str]]:
+    """Searched keys with the configurations at the ends of their values, each tried by itself, and all their faults."""
+    ends: list[tuple[str, Any]] = []
+    found: list[str] = []
     groups = loader()
     for dimension in dimensions:
         for value in dimension.ends():
@@ -373,13 +379,11 @@ def _ends(
                     OmegaConf.update(changed, dimension.key, value)
                     config = to_config(changed, RunConfig)
             except ConfigError as error:
-                yield dimension.key, error.faults
+                found += error.faults
                 continue
-            yield dimension.key, config
-
-
-def _faults_of(config: Any) -> list[str]:
-    return [fault.text for fault in check(config)]
+            ends.append((dimension.key, config))
+            found += [fault.text for fault in check(config)]
+    return ends, found
 
 
 def again(arguments: Sequence[str]) -> str:

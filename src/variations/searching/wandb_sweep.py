@@ -63,7 +63,8 @@ def _search(definition: Definition) -> dict[str, Any]:
                 "has one metric and the methods grid, random and bayes; run this search with train.py --multirun."
             ]
         )
-    if METHODS[settings.sampler] != "grid" and len(definition.seeds) > 1:
+    method = METHODS[settings.sampler]
+    if method != "grid" and len(definition.seeds) > 1:
         raise ConfigError(
             [
                 f"sweep.search.sampler={settings.sampler} with seeds {', '.join(map(str, definition.seeds))}: W&B "
@@ -75,7 +76,6 @@ def _search(definition: Definition) -> dict[str, Any]:
     parameters["seed"] = {"values": list(definition.seeds)}
     # Without the sweep's own keys each run is a single one, with a folder named by its configuration.
     fixed = [line for line in definition.overrides if not line.startswith(("sweep=", "sweep.", "name="))]
-    method = METHODS[settings.sampler]
     objective, project = definition.objectives[0], definition.base.logger.project
     task = named(definition.base.task)
     facts = _sweep(definition.name, method, project, fixed, parameters)

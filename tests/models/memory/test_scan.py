@@ -14,7 +14,9 @@ READ = (torch.arange(9).unsqueeze(1) < torch.tensor(LENGTHS)).view(9, 1, 9, 1)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scan", "parts"), [(GRUScan, 3), (LSTMScan, 4)])
-def test_gradients_and_texts_that_have_ended(scan: type[torch.autograd.Function], parts: int) -> None:
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_gradients_and_texts_that_have_ended(scan: type[torch.autograd.Function], parts: int, fast: bool) -> None:
+    """Fast: one random direction in place of each input by itself."""
     generator = torch.Generator().manual_seed(3)
     projected = torch.randn(9, 2, 9, parts * 2, generator=generator, dtype=torch.float64, requires_grad=True)
     U = torch.randn(2, 2, parts * 2, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -22,7 +24,7 @@ def test_gradients_and_texts_that_have_ended(scan: type[torch.autograd.Function]
     def states(projected: Tensor, U: Tensor) -> Tensor:
         return scan.apply(projected, U, ACTIVE) * READ
 
-    assert torch.autograd.gradcheck(states, (projected, U), fast_mode=True)
+    assert torch.autograd.gradcheck(states, (projected, U), fast_mode=fast)
     with torch.no_grad():
         in_full = scan.apply(projected, U, [9] * 9) * READ
         torch.testing.assert_close(states(projected, U), in_full, atol=1e-12, rtol=0)
