@@ -10,11 +10,10 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
-from sacrebleu.metrics.bleu import BLEU
 
 from variations.dashboard import sweeps
 from variations.dashboard.api import Api, MissingError
-from variations.dashboard.metrics import Glance, Metrics, glance, thinned
+from variations.dashboard.metrics import thinned
 from variations.dashboard.payload import runs as of_runs
 from variations.dashboard.payload import sweeps as of_sweeps
 from variations.dashboard.store import Store
@@ -286,76 +285,10 @@ def test_thinned_curves_keep_their_ends(client: Any, run: Maker) -> None:
     assert "points=x" in client.fault("/api/curves/q/base/seed1?points=x", 400)
 
 
-def test_measurements_are_read_as_they_are_appended(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    metrics = Metrics(path)
-    metrics.update()
-    assert metrics.lines == 0
-    path.write_text('{"step": 1, "lr": 1.0}\n{"step": 2, "l', encoding="utf-8")
-    metrics.update()
-    assert metrics.costs["step"] == [1.0]
-    with path.open("a", encoding="utf-8") as file:
-        file.write('r": 2.0}\nnonsense\n{"step": 3, "lr": NaN, "dev/bleu": null}\n')
-    metrics.update()
-    assert metrics.costs["step"] == [1.0, 2.0, 3.0]
-    assert metrics.scalars == {"lr": ([0, 1], [1.0, 2.0])}
-    assert metrics.damaged == [3]
-
-
-def test_a_file_that_was_cut_back_is_read_anew(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(f'{{"step": {n}, "lr": 1.0}}\n' for n in range(1, 6)), encoding="utf-8")
-    metrics = Metrics(path)
-    metrics.update()
-    other = tmp_path / "new"
-    other.write_text("".join(f'{{"step": {n}, "lr": 2.0}}\n' for n in range(1, 9)), encoding="utf-8")
-    other.replace(path)  # longer than before, so only the file's identity reveals the change
-    metrics.update()
-    assert metrics.costs["step"] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert set(metrics.scalars["lr"][1]) == {2.0}
-
-
-@pytest.mark.parametrize("length", [5, 8])
-def test_a_file_that_has_its_former_inode_again_is_read_anew(length: int, tmp_path: Path) -> None:
-    """After several resumes between two reads, the number of the inode may come back, and the file may be longer."""
-    path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(f'{{"step": {n}, "lr": 1.0}}\n' for n in range(1, 6)), encoding="utf-8")
-    metrics = Metrics(path)
-    metrics.update()
-    before = path.stat().st_ino
-    path.write_text("".join(f'{{"step": {n}, "lr": 2.0}}\n' for n in range(1, length + 1)), encoding="utf-8")
-    assert path.stat().st_ino == before
-    metrics.update()
-    assert metrics.costs["step"] == [*range(1, length + 1)]
-    assert set(metrics.scalars["lr"][1]) == {2.0}
-    metrics.update()
-    assert metrics.lines == length
-
-
 def test_the_time_left_of_a_running_row_ends_with_its_minutes(client: Any, run: Maker) -> None:
     run("q", "base", 1, state="running", step=600, config={"trainer": {"max_steps": 1200, "max_minutes": 6}})
     (entry,) = client.json("/api/sweep/q")["runs"]
     assert entry["eta_seconds"] == pytest.approx(60.0)  # of 6 minutes, it has used 5
-
-
-def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    lines = [{"step": n, "lr": 0.5, "filler": "x" * 90} for n in range(2000)]
-    lines[0]["first/only"] = 1.0
-    lines[-1]["dev/bleu"] = 7.0
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = glance(path)
-    assert found.values == {"first/only": 1.0, "dev/bleu": 7.0, "lr": 0.5}
-    assert found.costs == {"step": 1999.0}
-    assert glance(tmp_path / "none") == Glance()
-
-
-def test_a_glance_sees_a_line_that_is_longer_than_the_ends(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    lines = [{"step": n, "dev/bleu": float(n), "x.kappa": [0.01] * 20_000} for n in range(4)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert path.stat().st_size > 4 * 100_000
-    assert glance(path) == Glance({"dev/bleu": 3.0}, {"step": 3.0}, branched=True)
 
 
 # Drawings -------------------------------------------------------------------------------------------------------------
@@ -419,130 +352,7 @@ def test_attention_is_what_the_run_stored(client: Any, run: Maker) -> None:
     assert "cannot be read" in client.fault("/api/attention/q/wide/seed1", 400)
 
 
-# Compare --------------------------------------------------------------------------------------------------------------
-
-
-def true_score(folder: Path) -> float:
-    """Write the BLEU of a run's stored text into its result, and return it."""
-    texts = [(folder / f"hypotheses/test.{end}").read_text(encoding="utf-8").splitlines() for end in ("hyp", "ref")]
-    score = float(BLEU().corpus_score(texts[0], [texts[1]]).score)
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    result["scores"]["test"]["bleu"]["value"] = score
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    return score
-
-
-def compared(root: Path, *ids: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is compared, read anew, and its test BLEU."""
-    found = json.loads(Api(Store(root)).answer("compare", {"ids": ",".join(ids)}))
-    return found, next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
-
-
-@pytest.mark.usefixtures("pair")
-def test_compare_shows_only_what_differs(client: Any, root: Path) -> None:
-    base, wide = (true_score(root / f"q/{row}/seed1") for row in ("base", "wide"))
-    found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
-    settings = {item["key"]: item["values"] for item in found["config"]}
-    assert settings["model.h"] == [8, 16] and "model.N" not in settings and "seed" not in settings
-    assert not any(key.startswith("variation") for key in settings)
-    assert found["environment"] == []
-    score = next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
-    assert score["values"] == [base, wide] and score["difference"] == [None, wide - base] and found["notes"] == []
-    low, high = score["ci"][1]
-    assert score["ci"][0] is None and 0 < low < high  # from the stored text, where `wide` has fewer errors
-    loss = next(item for item in found["scores"] if item["label"] == "dev PPL")
-    assert loss["higher_is_better"] is False and loss["difference"] == [None, 0.0]
-
-
-@pytest.mark.usefixtures("pair")
-def test_compared_sentences_are_those_with_the_largest_differences(client: Any) -> None:
-    found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
-    differences = [abs(item["difference"]) for item in found["sentences"]]
-    assert differences == sorted(differences, reverse=True) and 0 < len(differences) <= 20
-    first = found["sentences"][0]
-    assert first["difference"] > 0  # `wide` is right where `base` has an error
-    assert first["hypotheses"][1] == first["reference"] and first["scores"][1] == 100.0
-
-
-def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run: Maker) -> None:
-    run("q", "base", 1, sentences=40)
-    run("q", "other", 1, sentences=30, config={"debug": {"name": "limit"}})
-    run("q", "started", 1, state="running", step=300)
-    found = client.json("/api/compare?ids=q/base/seed1,q/other/seed1,q/started/seed1")
-    assert found["sentences"] == []
-    assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
-    assert any("q/started/seed1 has stored no texts" in note for note in found["notes"])
-    assert "q/other/seed1: debug=limit: a trial run, not a result" in found["notes"]
-
-
-@pytest.mark.usefixtures("pair")
-def test_compare_says_which_seed_is_not_trained_by_itself(root: Path) -> None:
-    path = root / "q/wide/seed1/metrics.jsonl"
-    lines = [{"step": 100 * place, "dev/nll": 3.0 - 0.1 * place} for place in range(1, 11)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    for row in ("base", "wide"):
-        true_score(root / f"q/{row}/seed1")
-    found, score = compared(root, "q/base/seed1", "q/wide/seed1")
-    [note] = [note for note in found["notes"] if "not trained" in note]
-    assert note.startswith("q/wide/seed1 by itself is not trained: dev perplexity fell by ")
-    assert note.endswith(
-        " % in the last fifth of its steps. Its differences are not tested. "
-        "The table judges the seeds of a row together."
-    )
-    assert score["difference"][1] is not None
-    assert score["ci"] == score["p"] == [None, None]
-
-
-@pytest.mark.usefixtures("pair")
-def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
-    ids = ("q/base/seed1", "q/wide/seed1")
-    true_score(root / "q/base/seed1")
-    found, score = compared(root, *ids)
-    assert score["difference"] == [None, None] and score["ci"] == [None, None]
-    told = "q/wide/seed1: the score in result.json is 85.00, but that of its stored sentences"
-    assert any(told in note for note in found["notes"])
-
-    true_score(root / "q/wide/seed1")
-    for row, digest in (("base", "1"), ("wide", "2")):
-        path = root / f"q/{row}/seed1/environment.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": {"valid.de": digest}}), encoding="utf-8")
-    found, score = compared(root, *ids)
-    assert [item["label"] for item in found["scores"] if item["difference"] != [None, None]] == []
-    assert found["notes"] == ["q/wide/seed1 is not compared with q/base/seed1: its inputs differ (valid.de)."]
-
-    (root / "q/wide/seed1/hypotheses/test.ref").write_text("Anders.\n" * 60, encoding="utf-8")
-    found, score = compared(root, *ids)
-    assert score["difference"] == [None, None]
-    assert "q/wide/seed1 is not compared with q/base/seed1: it has other test references." in found["notes"]
-
-
-@pytest.mark.usefixtures("pair")
-def test_a_run_of_another_task_has_no_scores_to_compare(root: Path) -> None:
-    path = root / "q/base/seed1/config.yaml"
-    config = yaml.safe_load(path.read_text(encoding="utf-8")) | {"task": "question_answering"}
-    config["sweep"]["metric"] = "test.error"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    path = root / "q/base/seed1/result.json"
-    scores = {"test": {"error": {"value": 5.0, "convention": "percent"}}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"scores": scores, "loss": {}}), encoding="utf-8")
-    for ids in (("q/base/seed1", "q/wide/seed1"), ("q/wide/seed1", "q/base/seed1")):
-        found = json.loads(Api(Store(root)).answer("compare", {"ids": ",".join(ids)}))
-        assert all(score["values"][1] is None for score in found["scores"])
-        assert f"{ids[1]} has another task than {ids[0]}: its scores are not shown." in found["notes"]
-
-
-@pytest.mark.usefixtures("pair")
-def test_losses_of_other_cases_have_no_difference(root: Path) -> None:
-    ids = ("q/base/seed1", "q/wide/seed1")
-    path = root / f"{ids[1]}/config.yaml"
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    config["data"]["lowercase"] = True
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    found, _ = compared(root, *ids)
-    losses = {score["label"]: score["difference"] for score in found["scores"] if score["label"] == "dev PPL"}
-    assert losses == {"dev PPL": [None, None]}
-    told = f"{ids[1]} is not compared with {ids[0]}: dev PPL depends on data.lowercase, which differs."
-    assert told in found["notes"]
+# The store ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("pair")
@@ -559,27 +369,6 @@ def test_a_table_shows_edited_texts_and_row_files(root: Path, monkeypatch: pytes
     path.write_text("Anders.\n" * 60, encoding="utf-8")
     edited = json.loads(api.answer("sweep/q", {"significance": "1"}))["table"]["rows"][1]["notes"]
     assert edited != notes
-
-
-def test_compare_wants_known_runs_and_at_least_two(client: Any, run: Maker) -> None:
-    run("q", "base", 1)
-    assert "2 to 12 runs" in client.fault("/api/compare?ids=q/base/seed1", 400)
-    assert "no run 'q/x/seed1'" in client.fault("/api/compare?ids=q/base/seed1,q/x/seed1", 404)
-
-
-def test_commas_in_names_are_told_from_commas_between_them(client: Any, run: Maker) -> None:
-    run("grid", "h=8,N=2", 1)
-    run("grid", "h=4,N=2", 1, h=4)
-    ids = ",".join(
-        name.replace(",", "%2C").replace("/", "%2F") for name in ("grid/h=8,N=2/seed1", "grid/h=4,N=2/seed1")
-    )
-    assert [item["id"] for item in client.json(f"/api/compare?ids={ids}")["runs"]] == [
-        "grid/h=8,N=2/seed1",
-        "grid/h=4,N=2/seed1",
-    ]
-
-
-# The store ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_revision_changes_with_any_file_of_a_run_and_only_then(run: Maker, root: Path) -> None:

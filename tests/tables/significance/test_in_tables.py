@@ -1,13 +1,7 @@
-"""Tables show which differences are significant: tests on stored text, marks, budgets, agreement with the paper."""
+"""Differences in tables have tests, over seeds and sentences, and say what they leave out."""
 
-import csv
-import io
 import itertools
 import json
-import os
-import random
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,95 +9,26 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from sacrebleu.metrics.bleu import BLEU
+from spoiled_text import REFERENCES, SETTINGS, SOURCES, cells, score, sentences, spoiled
 
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.system.errors import UserError
 from variations.tables import significance
-from variations.tables.chance import SignificanceConfig, p_text
-from variations.tables.collect import SeedRun, device_hours
-from variations.tables.correlation import ranks, spearman
+from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
-from variations.tables.formats import FORMATS, render, terminal
 from variations.tables.grid import lay_out
-from variations.tables.line import Agreement
 from variations.tables.table import Table, build, document
-from variations.tables.text import Cell, Grid, select
+from variations.tables.text import Grid, select
 from variations.tasks.translation.scoring.bleu import as_dict
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 from variations.tasks.translation.scoring.ladder import score_all
 from variations.tasks.translation.scoring.stored_text import StoredText
-from variations.tasks.translation.task import TASK
 
 paired_bootstrap = partial(significance.paired_bootstrap, aggregate=bleu)
 paired_randomisation = partial(significance.paired_randomisation, aggregate=bleu)
 across_seeds = partial(significance.across_seeds, aggregate=bleu)
-
-Configure = Callable[..., dict[str, Any]]
-PROJECT = Path(__file__).parents[2]
-WORDS = ["Haus", "Garten", "Frau", "schläft", "sieht", "alte", "der", "die", "und", "Hund-Katze"]
-SETTINGS = SignificanceConfig(n=200, seed=7)
-
-
-def sentences(seed: int, count: int = 60) -> list[str]:
-    rng = random.Random(seed)
-    return [" ".join(rng.choices(WORDS, k=rng.randint(6, 14))) + "." for _ in range(count)]
-
-
-def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
-    """Return the lines with about `share` of the words replaced."""
-    rng = random.Random(seed)
-    return [" ".join(word if rng.random() > share else "falsch" for word in line.split()) for line in lines]
-
-
-REFERENCES = sentences(1)
-SOURCES = ["a source sentence"] * len(REFERENCES)
-
-
-def score(hypotheses: list[str]) -> float:
-    return float(BLEU(force=True).corpus_score(hypotheses, [REFERENCES]).score)
-
-
-@pytest.fixture
-def put(make_run: Any) -> Callable[..., list[str]]:
-    """Store a run whose text has a share of wrong words, with the score of that text."""
-
-    def make(row: str, seed: int, share: float, **more: Any) -> list[str]:
-        hypotheses = spoiled(REFERENCES, share, 100 * seed + len(row))
-        texts = more.pop("texts", (SOURCES, REFERENCES, hypotheses))
-        make_run("papers", row, seed, more.pop("stated", score(hypotheses)), texts=texts, **more)
-        return hypotheses
-
-    return make
-
-
-@pytest.fixture
-def conf(tmp_path: Path) -> Path:
-    folder = tmp_path / "conf" / "variation" / "papers"
-    folder.mkdir(parents=True)
-    (folder / "base.yaml").write_text("variation: {label: base}\n")
-    (folder / "good.yaml").write_text("variation: {label: good, base: base}\n")
-    (folder / "same.yaml").write_text("variation: {label: same, base: base}\n")
-    return tmp_path / "conf"
-
-
-@pytest.fixture
-def read(conf: Path, store: Path) -> Callable[..., Table]:
-    def table(seeds: tuple[int, ...] = (1, 2, 3), settings: SignificanceConfig = SETTINGS, **keys: Any) -> Table:
-        sweep = SweepConfig(**({"name": "papers", "rows": ["base", "good", "same"], "seeds": list(seeds)} | keys))
-        return build(define(sweep, conf=conf), store, settings)
-
-    return table
-
-
-def cells(grid: Grid, title: str) -> list[Cell]:
-    index = [column.title for column in grid.columns].index(title)
-    return [row[index] for row in grid.rows]
-
-
-# Tests --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -442,252 +367,6 @@ def test_a_store_that_cannot_be_written_is_read_without_a_word(
     assert list(store.rglob("*.npy")) == []
 
 
-# Agreement, costs -----------------------------------------------------------------------------------------------------
-
-
-def test_ranks_share_the_mean_of_ties() -> None:
-    assert ranks([10.0, 30.0, 20.0, 30.0]).tolist() == [1.0, 3.5, 2.0, 3.5]
-
-
-def test_rank_correlation_equals_textbook_values() -> None:
-    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(0.8)  # 1 - 6·4 / (5·24)
-    assert spearman([1, 2, 3], [9, 5, 1]) == pytest.approx(-1.0)
-    # Ties: Pearson's correlation of (1, 2.5, 2.5, 4) and (1, 2, 3, 4).
-    assert spearman([1, 2, 2, 4], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
-    assert spearman([1, 1, 1], [1, 2, 3]) is None
-    assert spearman([25.5 - 25.8, 24.7 - 25.0], [1, 2]) is None  # both −0.3, apart from the last bits
-    assert spearman([1], [1]) is None
-    with pytest.raises(ValueError, match="2 values cannot be correlated with 1"):
-        spearman([1, 2], [1])
-
-
-def test_published_and_measured_differences_are_ranked_even_on_other_data(
-    conf: Path, make_run: Any, store: Path
-) -> None:
-    folder = conf / "variation" / "papers"
-    figures = {"base": 25.8, "a": 25.0, "b": 26.0, "c": 24.0, "d": 23.0}
-    for row, figure in figures.items():
-        (folder / f"{row}.yaml").write_text(
-            f"variation: {{label: {row}, base: base, published: {{dev_bleu: {figure}}}}}"
-        )
-    for row, measured in zip(figures, (30.0, 29.0, 31.0, 27.0, 28.0), strict=True):
-        make_run("papers", row, 1, measured)
-    table = build(define(SweepConfig(name="papers", rows=list(figures), seeds=[1]), conf=conf), store)
-    (found,) = table.agreements
-    assert (found.published, found.measure, found.rows) == ("dev_bleu", "dev.bleu", ("a", "b", "c", "d"))
-    assert found.rho == pytest.approx(0.8)
-    assert (
-        "Published dev BLEU and measured dev BLEU: rank correlation of differences from the base row "
-        "ρ = 0.80 (Spearman, n = 4 rows)."
-    ) in table.remarks
-
-
-def test_no_differences_of_published_costs_are_taken(conf: Path, store: Path) -> None:
-    folder = conf / "variation" / "papers"
-    for row, cost in (("base", "3.3e+18"), ("good", "2.3e+19")):
-        (folder / f"{row}.yaml").write_text(
-            f"variation: {{label: {row}, base: base, published: {{flops_ende: {cost}}}}}"
-        )
-    table = build(define(SweepConfig(name="papers", rows=["base", "good"]), conf=conf), store)
-    assert table.lines[1].published_delta == {}
-    grid = lay_out(table)
-    assert [cell.text for cell in cells(grid, "training FLOPs, EN-DE, published")] == ["3.3e18", "2.3e19"]
-
-
-def test_few_rows_are_said_to_be_few() -> None:
-    assert "n = 3 rows, too few rows to tell" in Agreement("dev_bleu", "test.bleu", 1.0, ("a", "b", "c")).sentence(TASK)
-    assert "no rank correlation" in Agreement("dev_bleu", "test.bleu", None, ("a",)).sentence(TASK)
-
-
-@pytest.mark.parametrize(
-    ("hardware", "title", "text"),
-    [
-        ({"accelerator": "gpu", "devices": 8}, "GPU-hours", "4"),
-        ({"accelerator": "cpu", "devices": 1}, "process-hours", "0.5"),
-        (None, "process-hours", "0.5"),  # from the configuration
-    ],
-)
-def test_device_hours_name_the_device(
-    make_run: Any, read: Callable[..., Table], hardware: Any, title: str, text: str
-) -> None:
-    make_run("papers", "base", 1, 30.0, seconds=1800.0, hardware=hardware)
-    assert cells(lay_out(read(seeds=(1,))), title)[0].text == text
-
-
-def test_devices_of_a_result_are_those_of_all_nodes() -> None:
-    config = {"trainer": {"accelerator": "gpu", "devices": 4, "nodes": 2}}
-    measured = {"seconds": 3600.0, "hardware": {"accelerator": "gpu", "devices": 8}}
-    assert device_hours(SeedRun(1, "finished", config=config, result=measured)) == 8
-    assert device_hours(SeedRun(1, "finished", config=config, result={"seconds": 3600.0})) == 8
-
-
-def test_rows_on_different_devices_name_theirs(make_run: Any, read: Callable[..., Table]) -> None:
-    make_run("papers", "base", 1, 30.0, seconds=1800.0, hardware={"accelerator": "gpu", "devices": 1})
-    make_run("papers", "good", 1, 30.0, seconds=3600.0, hardware={"accelerator": "cpu", "devices": 1})
-    assert [cell.text for cell in cells(lay_out(read(seeds=(1,))), "device-hours")] == ["0.5 GPU", "1 CPU", ""]
-
-
-def test_times_that_do_not_follow_the_flops_are_told(make_run: Any, read: Callable[..., Table]) -> None:
-    make_run("papers", "base", 1, 30.0, seconds=1000.0, flops=1e12)
-    make_run("papers", "good", 1, 30.0, seconds=2000.0, flops=1e12)
-    assert not any("A FLOP took" in text for text in read(seeds=(1,)).remarks)
-    make_run("papers", "same", 1, 30.0, seconds=3000.0, flops=5e11)
-    assert any(
-        "A FLOP took up to 6 times as long in one row as in another" in text for text in read(seeds=(1,)).remarks
-    )
-
-
-# Formats --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tested(put: Callable[..., list[str]], read: Callable[..., Table]) -> Table:
-    for seed in (1, 2):
-        put("base", seed, 0.3)
-        put("good", seed, 0.05)
-        put("same", seed, 0.3, steps=600)
-    return read(seeds=(1, 2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv", "json"}))
-def test_every_printed_format_has_interval_p_and_mark(tested: Table, name: str) -> None:
-    text = render(tested, name)
-    assert "CI" in text
-    test = tested.lines[1].test
-    assert test is not None
-    assert f"{test.across.p:.3f}" in text
-    assert "steps 600 v. 1,200" in text
-    mark = {"terminal": "*", "markdown": "<sup>\\*</sup>", "latex": "$^{\\mathrm{*}}$"}[name]
-    assert mark in text
-
-
-@pytest.mark.slow
-def test_json_and_csv_hold_the_tests_unrounded(tested: Table) -> None:
-    row = json.loads(render(tested, "json"))["rows"][1]
-    test = tested.lines[1].test
-    assert test is not None
-    assert row["significance"]["across_seeds"]["p"] == test.across.p
-    assert sorted(row["significance"]["seeds"]["1"]) == ["bootstrap", "randomisation"]
-    assert document(tested)["significance"]["n"] == 200
-    line = list(csv.DictReader(io.StringIO(render(tested, "csv"))))[1]
-    assert float(line["test.low"]) == test.across.low
-    assert (line["test.significant"], line["test.seeds"], line["device"]) == ("True", "2", "CPU")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_a_terminal_of_usual_width_keeps_difference_and_interval(tested: Table, width: int) -> None:
-    text = terminal(tested, width=width)
-    assert max(map(len, text.splitlines())) <= width
-    assert "*" in text
-    assert "95 % CI" in text
-
-
-# Differences of two rows ----------------------------------------------------------------------------------------------
-
-
-def test_two_rows_are_compared_in_the_tables_words(
-    put: Callable[..., list[str]], configuration: Configure, store: Path
-) -> None:
-    for name, changes, share in (("base", {}, 0.3), ("A_h16", {"model__h": 16}, 0.05), ("A_h4", {"model__h": 4}, 0.3)):
-        put(name, 1, share, config=configuration(**changes))
-    sweep = SweepConfig(name="papers", rows=["base", "A_h16", "A_h4"])
-    text = compare(sweep, ["A_h16"], store, significance=SETTINGS).text()
-    assert text.startswith("A_h16: heads 8→16, d_k 64→32; parameters +0\ntest BLEU: ")
-    assert "95 % CI [+" in text
-    assert text.endswith("] of sentences alone; 1 seed\n")
-    found = compare(sweep, ["A_h4", "A_h16"], store, significance=SETTINGS)
-    assert found.text().startswith("A_h16, from A_h4: heads 4→16, d_k 128→32; parameters +0\n")
-    assert found.document()["changes"]["model.h"] == [4, 16]
-
-
-def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], store: Path) -> None:
-    put("base", 1, 0.3)
-    put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
-    text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
-    assert [line for line in text.splitlines() if "not trained" in line] == [
-        "Note: good: not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
-    ]
-    found = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good", "base"], store, significance=SETTINGS)
-    fell = "dev perplexity fell by 25.9 % in the last fifth of its steps"
-    assert found.document()["notes"] == [f"good: not trained: {fell}"]
-
-
-def test_notes_on_both_rows_are_told_with_their_names(
-    put: Callable[..., list[str]], configuration: Configure, store: Path
-) -> None:
-    put("base", 1, 0.3, config=configuration(trainer__extra={"gradient_clip_val": 1}))
-    put("good", 1, 0.05, stated=10.0, copied="other/good/seed1")
-    sweep = SweepConfig(name="papers", rows=["base", "good"])
-    for names in (["good"], ["good", "base"]):
-        found = compare(sweep, names, store, significance=SETTINGS).document()["notes"]
-        assert "base: trained with settings of Lightning that no recipe has: gradient_clip_val=1" in found
-        assert "good: copied from other/good, which is the same run" in found
-        assert len([note for note in found if "the score in result.json is 10.00" in note]) == 1
-
-
-def test_a_row_that_was_trained_past_its_best_step_has_a_note(put: Callable[..., list[str]], store: Path) -> None:
-    put("base", 1, 0.3)
-    put("good", 1, 0.05, metrics=[{"step": 600, "dev/nll": 0.5}, {"step": 1000, "dev/nll": 0.8}])
-    text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
-    assert "Note: good: its dev perplexity ended 35 % above its lowest: it was trained past its best step.\n" in text
-
-
-def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
-    make_run("papers", "base", 1, 30.0)
-    sweep = SweepConfig(name="papers", rows=["base", "good"])
-    for names, message in (
-        (["base"], "base is a base row: name a row to compare it with"),
-        (["base", "base"], "diff takes one row or two different rows"),
-        (["base", "nobody"], "no row 'nobody'; valid: base, good"),
-    ):
-        with pytest.raises(UserError, match=message):
-            compare(sweep, names, store)
-
-
-def test_rows_of_a_crossed_table_are_compared_at_a_point(store: Path, make_run: Any) -> None:
-    for row, score in (("base,x=1", 30.0), ("good,x=1", 31.0)):
-        make_run("papers", row, 1, score)
-    sweep = SweepConfig(name="papers", rows=["base", "good"])
-    assert compare(sweep, ["base,x=1", "good,x=1"], store).document()["difference"] == pytest.approx(1)
-    with pytest.raises(UserError, match=r"good has been run only together with other keys.*\"diff=\['good,x=1'\]\""):
-        compare(sweep, ["good"], store)
-
-
-def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, str(PROJECT / "src" / "table.py"), *arguments]
-    return subprocess.run(line, capture_output=True, text=True, cwd="/", env=os.environ | {"PYTHONPATH": ""})
-
-
-@pytest.mark.slow
-def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
-    done = command("sweep=quickstart", f"runs={tmp_path}", "diff=[weighted,uniform]", "format=json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["rows"] == ["weighted", "uniform"]
-    assert found["text"] == (
-        "uniform: branch.init random→uniform, κ and α in training learned→uniform, κ and α at test learned→uniform"
-    )
-    assert found["significance"] is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("diff=[weighted]", "format=latex"), "format=terminal or format=json"),
-        (("significance.n=5",), "significance.n=5: must be at least 100"),
-        (("significance.level=95",), "significance.level=95"),
-    ],
-)
-def test_the_command_explains_wrong_keys(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = command("sweep=quickstart", f"runs={tmp_path}", *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.slow
 def test_a_row_that_was_not_trained_is_compared_with_nothing(
     put: Callable[..., list[str]], read: Callable[..., Table]
@@ -721,10 +400,3 @@ def test_nothing_is_compared_with_a_base_row_that_was_not_trained(
     assert table.lines[1].test is None
     assert cells(lay_out(table), "Δ base")[1].text == "its base row is not trained"
     assert table.agreements == []
-
-
-def test_one_p_is_printed_alike_in_tables_and_in_the_dashboard() -> None:
-    chances = (1 / 1001, 0.0124, 0.0005, 0.00049, 1 / 10_001)
-    assert [p_text(p) for p in chances] == ["0.001", "0.012", "0.001", "< 0.001", "< 0.001"]
-    script = (PROJECT / "src/variations/dashboard/static/format.js").read_text()
-    assert 'V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);' in script
