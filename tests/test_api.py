@@ -46,6 +46,16 @@ def test_a_run_that_is_not_there_or_not_finished_is_told(tmp_path: Path) -> None
         variations.load(tmp_path / "run")
 
 
+def test_a_run_stays_the_same_in_another_folder(make_run: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["one two three four five"] * 3
+    scores = {"bleu": {"value": 100.0}, "exact_match": {"value": 100.0}}
+    make_run("s", "r", 1, 100.0, texts=(lines, lines, lines), scores={"test": scores}).write_environment({})
+    monkeypatch.chdir(store)
+    run = variations.load("s/r/seed1")
+    monkeypatch.chdir("/")
+    assert (run.path, run.score()["bleu"]) == (store / "s/r/seed1", 100.0)
+
+
 def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     lines = ["one two three four five"] * 3
     score = {"bleu": {"value": 100.0}, "exact_match": {"value": 100.0}}

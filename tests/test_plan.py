@@ -16,7 +16,8 @@ import yaml
 from suite import sampled
 
 from variations.commands.plan import PlanConfig, render
-from variations.configuration.compose import compose_run
+from variations.commands.preflight import preflight
+from variations.configuration.compose import compose_run, register_schema
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF, SWEEPS
 from variations.planning import formats
@@ -328,6 +329,14 @@ def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> No
         "sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json", "measure=false"
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_sweep_whose_file_chooses_the_corpus_takes_its_folder() -> None:
+    register_schema(PlanConfig, "plan")
+    line = ["sweep=multi30k_weighted_table2", "data.root=/corpora/multi30k"]
+    assert preflight(line, PlanConfig, "plan", axes=True) == []
+    with pytest.raises(ConfigError, match="data=toy is the built-in corpus, and reads no files"):
+        rows("sweep=quickstart", "data.root=/corpora/multi30k")
 
 
 # Other tasks, and keys with several values ----------------------------------------------------------------------------

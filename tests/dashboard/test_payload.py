@@ -118,6 +118,36 @@ def test_the_table_is_that_of_the_table_command_with_values_to_sort_by(client: A
     assert table["metric"] == "test.bleu" and wide["color_index"] == 1
 
 
+def test_a_search_is_compared_by_what_it_optimises(client: Any, run: Maker) -> None:
+    search = {"metrics": ["flops", "dev.bleu"], "trials": 2, "space": {}}
+    for row in ("trial0", "trial1"):
+        folder = run(
+            "tuned",
+            row,
+            1,
+            config={"sweep": {"name": "tuned", "search": search}, "search": {"trial": 0, "study": "tuned"}},
+        )
+        result = json.loads((folder / "result.json").read_text())
+        del result["scores"]["test"]  # decode.sets=[dev]
+        (folder / "result.json").write_text(json.dumps(result))
+    found = client.json("/api/sweep/tuned")
+    assert found["table"]["metric"] == "dev.bleu"
+    assert [entry["score"] for entry in found["runs"]] == [80.0, 80.0]
+    assert client.json("/api/importance/tuned")["measure"] == "dev.bleu"
+
+
+def test_what_is_measured_and_counted_has_the_tasks_names(client: Any, run: Maker) -> None:
+    folder = run("stories", "base", 1, config={"task": "question_answering"})
+    lines = [{"step": n, "train/loss": 1.0, "dev/error": 50.0, "flops": 9.0 * n} for n in (1, 2)]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = client.json("/api/sweep/stories")
+    assert found["labels"]["train/loss"] == "training loss, per question"
+    assert found["labels"]["dev/error"] == "dev error, %"
+    assert found["axes"] == ["step", "flops"]
+    run("q", "base", 1)
+    assert client.json("/api/sweep/q")["axes"] == ["step", "target_tokens", "tokens", "seconds", "flops"]
+
+
 def test_a_change_of_a_list_is_one_change(run: Any, client: Any) -> None:
     for row, widths in (("base", [1, 2]), ("narrow", [1])):
         path = run("q", row, rows=["base", "narrow"]) / "config.yaml"
@@ -268,7 +298,7 @@ def test_curves_of_several_runs_have_only_what_was_asked_for(client: Any, run: M
     [
         ("ids=q/base/seed1", "Name runs and what they measured"),
         ("metrics=dev/bleu", "Name runs and what they measured"),
-        ("ids=q/base/seed1&metrics=dev/bleu&x=epoch", "x=epoch: must be one of step, seconds"),
+        ("ids=q/base/seed1&metrics=dev/bleu&x=epoch", "x=epoch: must be one of step, target_tokens"),
     ],
 )
 def test_curves_of_nothing_are_refused(client: Any, query: str, told: str) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
 from variations.configuration.transformer import BranchConfig, SequenceRecipe
 from variations.models import build
 from variations.system.errors import UserError
-from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.schedules import branch_rate, main_rate
 from variations.tasks.sequences.experiment import parameter_groups
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import schedule
@@ -78,14 +79,15 @@ def test_ratio_of_both_rates():
 def test_the_paper_freezes_the_last_10k_of_60k_and_of_250k_steps():
     branch = BranchConfig()
     for steps, last in ((60_000, 50_000), (250_000, 240_000)):
-        assert frozen_steps(branch, steps) == 10_000
         assert branch_rate(last, branch, 512, 6, steps) > 0
         assert branch_rate(last + 1, branch, 512, 6, steps) == 0
         assert branch_rate(steps, branch, 512, 6, steps) == 0
 
 
-def test_a_short_run_freezes_no_more_than_a_sixth():
-    assert frozen_steps(BranchConfig(), 1200) == 200
+def test_the_papers_recipe_freezes_no_more_than_a_sixth_of_a_short_run_and_a_value_of_ones_own_holds():
+    assert compose_run(["model=weighted", "recipe=ahmed2017", "trainer.max_steps=1200"]).branch.freeze_last == 200
+    branch = BranchConfig(freeze_last=47)
+    assert [branch_rate(step, branch, 32, 1, 48) > 0 for step in (1, 2)] == [True, False]
 
 
 def test_lr_scale_multiplies_the_rate_of_kappa_and_alpha():

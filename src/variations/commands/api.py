@@ -125,7 +125,7 @@ def load(run: str | Path) -> TrainedRun:
     from variations.store.ledger import RunFolder
     from variations.system.errors import UserError
 
-    folder = RunFolder.open(Path(run).expanduser())
+    folder = RunFolder.open(Path(run).expanduser().absolute())  # it stays this run if the current folder changes
     if not folder.finished():
         raise UserError(f"{run} is {folder.state()}, not finished: run the same training command again to finish it.")
     return TrainedRun(folder.path, compose.load(folder.path / "config.yaml"), folder.result() or {})

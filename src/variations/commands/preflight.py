@@ -8,7 +8,7 @@ from variations.commands.launchers import AT, launcher_faults
 from variations.commands.stored import root_of
 from variations.configuration.compose import compose_node, compose_run, loader, to_config
 from variations.configuration.doors import shown
-from variations.configuration.faults import check
+from variations.configuration.faults import check, values
 from variations.configuration.overrides import EVERYTHING, Screened, screen, typed_keys
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
@@ -117,9 +117,8 @@ def _single_faults(
         config = to_config(node, schema)
     except ConfigError as error:
         return error.faults
-    found = check(config)
-    if isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models:
-        found = [fault for fault in found if len(fault.keys) == 1]  # other rules hold for its rows, not for this
+    of_rows = isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
+    found = values(config) if of_rows else check(config)  # rules hold for the sweep's rows, which add their own keys
     if runs_models and isinstance(config, RunConfig):
         found += [*_run_faults(config), *(Fault(("runs",), text) for text in _store_faults(config.runs))]
         task = named(config.task)

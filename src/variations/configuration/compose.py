@@ -56,12 +56,13 @@ def scaled(n: float, kind: str, scale: Mapping[str, Any]) -> int:
 
 
 def register_resolvers() -> None:
-    """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}` and `${package:}` known to OmegaConf."""
+    """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}`, `${least:}` and `${package:}` known to OmegaConf."""
     new = OmegaConf.register_new_resolver
     new("width", lambda n, *, _root_: scaled(n, "width", _root_.recipe.scale), replace=True)
     new("depth", lambda n, *, _root_: scaled(n, "depth", _root_.recipe.scale), replace=True)
     new("steps", lambda n, *, _root_: scaled(n, "steps", _root_.recipe.scale), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
+    new("least", lambda *numbers: min(numbers), replace=True)
     new("package", lambda name: str(package_folder(name) or name), replace=True)
 
 

@@ -31,11 +31,16 @@ def faults(config: Any) -> list[str]:
 
 def check(config: Any) -> list[Fault]:
     """Return every fault with its keys; rules that involve a faulty value are skipped."""
-    found = list(_values(config, ""))
+    found = values(config)
     if isinstance(config, RunConfig):
         wrong = {key for fault in found for key in fault.keys}
         found += [*RULES.broken(config, wrong), *named(config.task).rules.broken(config, wrong)]
     return found
+
+
+def values(config: Any) -> list[Fault]:
+    """Return the keys whose values are faulty by themselves, in any combination with others."""
+    return list(_values(config, ""))
 
 
 def _values(node: Any, prefix: str) -> Iterator[Fault]:

@@ -157,6 +157,8 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
 
 def own_option(group: str, choice: str) -> str:
     """Where a file of one's own may be that was not found."""
+    if group in ("task", "schema"):
+        return "a task must be in an installed package, or in one whose folder is on PYTHONPATH"
     new = f"write it with {spelled('new')} {choice}" if group == "sweep" else f"write conf/{group}/{choice}.yaml"
     here = f"{new}, " if IN_CHECKOUT else ""
     return f"{here}install its package, or name its folder with --config-dir=FOLDER"

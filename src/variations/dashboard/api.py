@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from variations.dashboard import sweeps
-from variations.dashboard.metrics import COSTS
+from variations.dashboard.metrics import AXES
 from variations.dashboard.store import Store, revision, texts_stamp
 from variations.dashboard.walk import Found
 from variations.store.atomic import plain
@@ -100,8 +100,8 @@ class Api:
         axis = query.get("x", "step")
         if not names or not metrics:
             raise UserError("Name runs and what they measured: ids=RUN,RUN&metrics=KEY,KEY.")
-        if axis not in COSTS:
-            raise UserError(f"x={axis}: must be one of {', '.join(COSTS)}.")
+        if axis not in AXES:
+            raise UserError(f"x={axis}: must be one of {', '.join(AXES)}.")
         from variations.dashboard.runs import curves_of
 
         return document(curves_of(self.store, names, metrics, axis))

@@ -78,6 +78,8 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     at = [places[run["row"]] for run in runs]
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
     scores = np.array([run["score"] for run in runs], dtype=np.float64)
+    if not runs:
+        return _none(table["metric"], label, 0, f"No finished run has a {label}.", _left_out(table, counted))
     if reason := _refusal(scores, factors):
         return _none(table["metric"], label, len(runs), reason, _left_out(table, counted))
     found = analysis(scores, factors)

@@ -15,9 +15,9 @@ from variations.configuration.tasks import named, names
 from variations.store.atomic import read_stored, stored_path, usable
 from variations.system.errors import UserError
 
-COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
-"""Quantities for the x axis of curves; `tokens` are source and target tokens together."""
-NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
+AXES = ("step", "target_tokens", "tokens", "seconds", "flops")
+"""Quantities for the x axis of curves, in the order of the menu; `tokens` are source and target tokens together."""
+NO_METRICS = frozenset({*AXES, "source_tokens", "padded_tokens", "epoch"})
 NUMBERS = frozenset({int, float})
 """What JSON's numbers become; `is_number` of each would take as long as reading it."""
 PEEK = 32 * 1024
@@ -35,7 +35,7 @@ class Metrics:
         self._forget()
 
     def _forget(self) -> None:
-        self.costs: dict[str, list[float | None]] = {name: [] for name in COSTS}
+        self.costs: dict[str, list[float | None]] = {name: [] for name in AXES}
         self.scalars: dict[str, tuple[list[int], list[float]]] = {}
         """For each metric its lines, counted from 0, and values."""
         self.lists: dict[str, tuple[list[int], list[list[float]]]] = {}
@@ -90,7 +90,7 @@ class Metrics:
             self.damaged.append(self._lines)
             return
         index = self.lines
-        for name in COSTS:
+        for name in AXES:
             self.costs[name].append(_cost(line, name))
         for key, value in line.items():
             if key in NO_METRICS:
@@ -133,7 +133,7 @@ def glance(path: Path) -> Glance:
             values.update({key: value for key, value in line.items() if type(value) in NUMBERS})
     return Glance(
         {key: float(value) for key, value in values.items() if key not in NO_METRICS},
-        {key: float(last[key]) for key in COSTS if type(last.get(key)) in NUMBERS},
+        {key: cost for key in AXES if (cost := _cost(last, key)) is not None},
         any(key.endswith((".kappa", ".alpha")) for key in keys),
     )
 
@@ -158,6 +158,15 @@ def ordered(metrics: set[str], tasks: Iterable[str]) -> list[str]:
     known = [named(task) for task in tasks if task in names()]  # a package may have been removed
     first = dict.fromkeys(key for task in known for key in (*task.curves, "train/loss"))
     return [*(key for key in first if key in metrics), *sorted(metrics - set(first))]
+
+
+def labels(tasks: Iterable[str]) -> dict[str, str]:
+    """What the tasks call what their runs measure, by its key; where they differ, all their words."""
+    found: dict[str, list[str]] = {}
+    for task in tasks:
+        for key, recorded in named(task).curves.items() if task in names() else ():
+            found.setdefault(key, []).append(recorded.label)
+    return {key: " or ".join(dict.fromkeys(words)) for key, words in found.items()}
 
 
 def thinned(places: Sequence[int], limit: int) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from variations.configuration.tasks import task_of
-from variations.dashboard.metrics import COSTS, Metrics, rounded, thinned
+from variations.dashboard.metrics import AXES, Metrics, rounded, thinned
 from variations.dashboard.payload import runs as payload
 from variations.dashboard.store import Store
 from variations.dashboard.sweeps import log_tail
@@ -84,7 +84,7 @@ def curves(
     found: Found,
     points: int | None = None,
     wanted: Sequence[str] | None = None,
-    columns: Sequence[str] = COSTS,
+    columns: Sequence[str] = AXES,
 ) -> payload.Curves:
     """Measurements of a run during training.
 
@@ -93,7 +93,7 @@ def curves(
         found: The run.
         points: The most points of each metric, evenly spread; None: all.
         wanted: The metrics; None: all. One that the run has not measured is left out.
-        columns: Which of COSTS.
+        columns: Which of AXES.
     """
     metrics = store.metrics(found)
     known = metrics.scalars
@@ -114,7 +114,7 @@ def curves(
 
 
 def curves_of(store: Store, names: Sequence[str], wanted: Sequence[str], axis: str) -> payload.SomeCurves:
-    """The metrics `wanted` of several runs against `axis`, one of COSTS."""
+    """The metrics `wanted` of several runs against `axis`, one of AXES."""
     document: payload.SomeCurves = {"runs": [], "broken": []}
     for name in names:
         try:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.places import spelled
-from variations.configuration.schema import SweepConfig
+from variations.configuration.schema import DEFAULT_METRIC, SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
-from variations.dashboard.metrics import ordered
+from variations.dashboard.metrics import AXES, labels, ordered
 from variations.dashboard.payload import sweeps as payload
 from variations.dashboard.store import Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
@@ -84,7 +84,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         fault = clean(str(error))
         definition = SweepDefinition(name, tuple(RowDefinition(row, row) for row in dict.fromkeys(r.row for r in runs)))
     colours = _colours(definition, runs)
-    entries, metrics = _runs(store, runs, definition, colours, table)
+    entries, metrics, costs = _runs(store, runs, definition, colours, table)
     tasks = dict.fromkeys(store.summary(run).config.get("task") or DEFAULT for run in runs)
     return {
         "name": name,
@@ -94,6 +94,8 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         "fault": fault,
         "runs": entries,
         "metrics": ordered(metrics, tasks),
+        "labels": labels(tasks),
+        "axes": [axis for axis in AXES if axis in costs],
         "rank_correlation": [agreement(item, table.task) for item in table.agreements] if table else [],
         "broken": [
             {"path": entry["id"], "reason": entry["reason"] or ""} for entry in entries if entry["state"] == "broken"
@@ -118,6 +120,8 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
         return SweepDefinition(name, rows, seeds, metric=_usual_metric(store, runs))
     frozen = _frozen(store, name, runs)
     found = define(frozen or SweepConfig(name=name), store=store.root)
+    if frozen is not None:
+        found = replace(found, metric=_compared(frozen, _first(store, runs)))
     known = {row.row for row in found.rows}
     more = tuple(
         _row(store, row, runs, None)
@@ -131,11 +135,31 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
 
 def _usual_metric(store: Store, runs: Sequence[Found]) -> str:
     """The metric of runs outside a sweep: BLEU, or the first measure of a task without BLEU."""
-    task = task_of(next((config for run in runs if (config := store.summary(run).config)), {}))
-    usual = SweepConfig().metric
-    if task.unknown_metric(usual) is None or not task.metrics:
-        return usual
+    task = task_of(_first(store, runs))
+    if task.unknown_metric(DEFAULT_METRIC) is None or not task.metrics:
+        return DEFAULT_METRIC
     return str(task.metrics[0]).removeprefix("dev.")
+
+
+def _compared(sweep: SweepConfig, config: dict[str, Any]) -> str:
+    """The metric of a sweep; of a search without one of its own, the first that it optimises and a table compares.
+
+    Args:
+        sweep: As stored.
+        config: The configuration of one of its runs.
+    """
+    trial, stored = config.get("search"), config.get("sweep")
+    search = stored.get("search") if isinstance(stored, dict) else None
+    if sweep.metric != DEFAULT_METRIC or not (isinstance(trial, dict) and isinstance(search, dict)):
+        return sweep.metric
+    optimised = search.get("metrics") if trial.get("study") is not None else None
+    known = optimised if isinstance(optimised, list) else []
+    return next((str(key) for key in known if task_of(config).unknown_metric(str(key)) is None), sweep.metric)
+
+
+def _first(store: Store, runs: Sequence[Found]) -> dict[str, Any]:
+    """The configuration of the first run that has one."""
+    return next((config for run in runs if (config := store.summary(run).config)), {})
 
 
 def _leaves(stored: dict[str, Any]) -> bool:
@@ -210,8 +234,8 @@ def _colours(definition: SweepDefinition, runs: Iterable[Found]) -> dict[str, in
 
 def _runs(
     store: Store, runs: list[Found], definition: SweepDefinition, colours: dict[str, int], table: Table | None
-) -> tuple[list[payload.RunEntry], set[str]]:
-    """The runs in the table's order, and all scalars that any of them recorded."""
+) -> tuple[list[payload.RunEntry], set[str], set[str]]:
+    """The runs in the table's order; all scalars that any of them recorded, and all costs that any counted."""
     task = table.task if table else named(DEFAULT)
     measure = task.primary(definition.metric)
     labels = {row.row: row.label for row in definition.rows}
@@ -219,10 +243,12 @@ def _runs(
         labels = {line.row.definition.row: line.label for line in table.lines}
     read = {str(run.folder) for line in table.lines for run in line.row.runs if run.folder} if table else set()
     metrics: set[str] = set()
+    costs: set[str] = set()
     entries = []
     for run in sorted(runs, key=lambda run: (colours[run.row], run.folder.seed, run.folder.attempt)):
         seen = store.glance(run)
         metrics |= seen.values.keys()
+        costs |= seen.costs.keys()
         entry = _run(run, store.summary(run), seen.costs, measure)
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
@@ -232,7 +258,7 @@ def _runs(
         entry["live_score"] = None if watched is None else seen.values.get(watched)
         entry["branched"] = seen.branched
         entries.append(entry)
-    return entries, metrics
+    return entries, metrics, costs
 
 
 def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -> payload.RunEntry:

@@ -31,8 +31,10 @@ JOB = "job.json"
 """File in the folder of Slurm's files, written once an array is submitted: its number and its runs."""
 PATIENCE = 30.0
 """Seconds until a submission that Slurm refused temporarily is tried again."""
-PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused", "limit")
-"""Words in a refusal of sbatch that may be temporary."""
+PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused")
+"""Words in a refusal of sbatch that is temporary."""
+FULL = "submit limit"
+"""Words in a refusal for want of room in the queue, which the end of other runs makes."""
 
 
 @dataclass
@@ -171,12 +173,15 @@ class SlurmPool:
             self._open.remove(batch)
             self._queue.asked = float("-inf")
             return
-        others = len(self._watched) > len(batch.runs)
-        if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.runs) > 1):
+        said, several, others = refusal.lower(), len(batch.runs) > 1, len(self._watched) > len(batch.runs)
+        passing = any(word in said for word in PASSING) and (several or others)
+        if not passing and not (FULL in said and others):
             self._drop(batch)
+            fewer = "sweep.at_once=N keeps at most N runs in the queue; " if FULL in said and several else ""
             raise UserError(
-                f"Slurm refuses the jobs: {refusal}. Partition, account and resources are keys of hydra.launcher, such "
-                "as hydra.launcher.partition=NAME; `sinfo -s` lists the partitions, docs/cluster.md the keys."
+                f"Slurm refuses the jobs: {refusal}. {fewer}Partition, account, time and other resources are keys of "
+                "hydra.launcher, such as hydra.launcher.partition=NAME; `sinfo -s` lists the partitions, "
+                "docs/cluster.md the keys."
             )
         self.say(f"Slurm refuses {len(batch.runs)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE

@@ -120,7 +120,7 @@ class Tester:
         if not self.settings.show:
             return "Differences are not tested (significance.show=false)."
         if not self.measure.items:
-            return f"Differences in {self.measure.label} are not tested: it cannot be computed from sums over items."
+            return f"Differences in {self.measure.label} are not tested: the task has no values of it for single items."
         return None
 
     def against(self, row: Row, base: Row) -> RowTest | str | None:

@@ -213,17 +213,20 @@ def _costs(table: Table) -> dict[str, set[str]]:
         found[f"Trained on {', '.join(sorted(map(str, gpus)))}."] = {"device_hours", "seconds"}
     if (spread := _time_per_flop(table)) >= UNEVEN:
         found[
-            f"A FLOP took up to {spread:.0f} times as long in one row as in another, because of other work on the "
+            f"A FLOP took up to {spread:,.0f} times as long in one row as in another, because of other work on the "
             "machine or of operations that are slow for their FLOPs."
         ] = {"device_hours", "seconds"}
     return found
 
 
 def _time_per_flop(table: Table) -> float:
-    """How many times as long a FLOP took in the slowest row as in the fastest; 1 if fewer than two rows have both."""
-    costs = [line.costs for line in table.lines]
-    found = [cost["seconds"] / cost["flops"] for cost in costs if cost.get("seconds") and cost.get("flops")]
-    return max(found) / min(found) if found else 1.0
+    """How many times as long a FLOP took in the slowest row of a task as in its fastest; 1 if no two rows have both."""
+    found: dict[str, list[float]] = {}
+    for line in table.lines:
+        if line.costs.get("seconds") and line.costs.get("flops"):
+            task = next((str(run.config.get("task")) for run in line.row.finished), "")
+            found.setdefault(task, []).append(line.costs["seconds"] / line.costs["flops"])
+    return max((max(each) / min(each) for each in found.values()), default=1.0)
 
 
 def of_lines(table: Table) -> dict[str, list[str]]:

@@ -53,13 +53,8 @@ def own_schedule(config: Any) -> Callable[[int], float]:
     return rate
 
 
-def frozen_steps(branch: BranchConfig, max_steps: int) -> int:
-    """Number of last steps with constant κ and α: `freeze_last`, but at most the paper's largest share, 1/6."""
-    return min(branch.freeze_last, max_steps // 6)
-
-
 def branch_rate(step: int, branch: BranchConfig, d_model: int, N: int, max_steps: int) -> float:
     """Learning rate of κ and α: (d/N)^-0.5 · min(i^-0.5, i · 400^-1.5), and 0 while they are frozen."""
-    if step > max_steps - frozen_steps(branch, max_steps):
+    if step > max_steps - branch.freeze_last:
         return 0.0
     return branch.lr_scale * noam(step, d_model / N, branch.warmup)

@@ -56,6 +56,7 @@ def test_a_source_beyond_a_learned_table_reads_its_last_row():
     assert found.tokens == greedy(model, source, len(found.tokens))
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -69,15 +70,17 @@ def test_a_source_beyond_a_learned_table_reads_its_last_row():
     ],
     ids=str,
 )
-def test_greedy_outputs_and_log_probabilities_are_our_own(changes):
+def test_greedy_outputs_and_log_probabilities_are_our_own(changes, alpha):
     model = network(**changes)
     limit = 40 if changes.get("positions") == "learned" else None
-    translator = ExportedTranslator(model, None, DecodeConfig(beam=1, alpha=0.0, max_extra=6), max_target=limit)
+    translator = ExportedTranslator(model, None, DecodeConfig(beam=1, alpha=alpha, max_extra=6), max_target=limit)
     for source, (found,) in zip(SOURCES, translator.search(SOURCES, progress=False), strict=True):
         tokens = found.tokens + [EOS] * found.finished
         assert tokens == greedy(model, source, len(tokens))
         assert found.finished or len(tokens) == len(source) + 6  # its source length plus six
-        assert found.log_probability == pytest.approx(log_probability(model, source, tokens), rel=1e-4)
+        expected = log_probability(model, source, tokens)
+        assert found.log_probability == pytest.approx(expected, rel=1e-4)
+        assert found.score == pytest.approx(expected / ((5 + len(tokens)) / 6) ** alpha, rel=1e-4)
 
 
 def test_a_translation_does_not_depend_on_its_neighbours_and_is_as_long_as_its_own_source_allows():

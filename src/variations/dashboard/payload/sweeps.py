@@ -277,6 +277,10 @@ class Sweep(TypedDict):
     """In the order of the rows, then by seed and attempt."""
     metrics: list[str]
     """Scalars that some run recorded, dev/bleu first: what curves can show."""
+    labels: dict[str, str]
+    """What the task calls them: `dev/nll` is "dev loss, nats per sub-word"."""
+    axes: list[str]
+    """What some run counted, against which curves can be drawn: step, target_tokens, tokens, seconds, flops."""
     rank_correlation: list[Agreement]
     broken: list[Broken]
 

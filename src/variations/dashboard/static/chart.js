@@ -51,7 +51,8 @@ window.V = window.V || {};
       }
       axis(fig.xaxis, x, ink);
       axis(fig.yaxis, y, ink);
-      if (narrow() && !xLog && !(xRange instanceof Bokeh.FactorRange)) fig.xaxis.ticker = new Bokeh.BasicTicker({ desired_num_ticks: 3 }); // more would collide
+      const few = narrow() && !(xRange instanceof Bokeh.FactorRange); // on a phone, more would collide
+      if (!xLog && (few || wholeX)) fig.xaxis.ticker = new Bokeh.BasicTicker({ ...(few ? { desired_num_ticks: 3 } : {}), ...(wholeX ? { min_interval: 1 } : {}) });
       if (wholeX && !xLog) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0" });
       for (const range of [fig.x_range, fig.y_range]) if (room && range.type === "DataRange1d") range.range_padding = room;
       for (const lines of [fig.xgrid, fig.ygrid]) {

@@ -65,20 +65,10 @@ window.V = window.V || {};
   /** One or many. */
   V.count = (number, one, many = `${one}s`) => `${V.whole(number)} ${number === 1 ? one : many}`;
 
-  /** The name of a measure of runs, with its unit. */
-  V.metricName = (key) => {
-    const names = {
-      "dev/bleu": "dev BLEU (greedy, in training)",
-      "dev/f1": "dev F1 (greedy, in training)",
-      "dev/nll": "dev loss (nats per sub-word)",
-      "dev/ppl": "dev perplexity (per sub-word)",
-      "train/loss": "training loss (nats per sub-word, label-smoothed)",
-      "train/nll": "training loss (nats per sub-word)",
-      lr: "learning rate",
-      "branch/dead": "dead branches",
-      "train/grad_norm": "gradient norm",
-    };
-    return names[key] || key.replace(/[/_]/g, " ");
+  /** The name of what runs of `sweep` measured, as their task calls it. */
+  V.metricName = (sweep, key) => {
+    const names = { "train/loss": "training loss, as minimised", lr: "learning rate", "branch/dead": "dead branches", "train/grad_norm": "gradient norm" };
+    return sweep.labels[key] || names[key] || key.replace(/[/_]/g, " ");
   };
 
   /** Quantities that runs are drawn against: their names and units. */

@@ -28,6 +28,8 @@ window.V = window.V || {};
       rows,
       runs: payload.runs,
       metrics: payload.metrics,
+      labels: payload.labels,
+      axes: payload.axes,
       measures,
       primary,
       keys: table.keys,
@@ -107,6 +109,7 @@ window.V = window.V || {};
   /** One sentence: which variation matters among `rows`. */
   V.verdict = (sweep, rows) => {
     const scored = rows.filter((item) => item.score !== null && !item.not_compared);
+    if (!scored.length && sweep.runs.some((run) => run.state === "finished")) return `No finished run has a ${sweep.primary.label}`;
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const trained = scored.filter((item) => !item.not_trained);
     if (!trained.length) return "No row counts as trained";

@@ -18,7 +18,7 @@ from variations.models.kernels import segments, varlen
 from variations.models.loss import Smoothing, cross_entropy
 from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
 from variations.tasks.base import Experiment, ParameterGroup, Place
-from variations.tasks.schedules import branch_rate, frozen_steps, main_rate, own_schedule
+from variations.tasks.schedules import branch_rate, main_rate, own_schedule
 from variations.tasks.sequences import agreement
 from variations.tasks.sequences.data import Pairs, PairsData
 from variations.tasks.sequences.decoding.translator import Codec, Translation, Translator, limits
@@ -124,7 +124,7 @@ class SequenceExperiment(Experiment):
     def after_update(self, step: int) -> None:
         """Project κ and α on the simplex, unless they are frozen."""
         steps = self.config.trainer.max_steps
-        self.network.after_update(frozen=step > steps - frozen_steps(self.config.branch, steps))
+        self.network.after_update(frozen=step > steps - self.config.branch.freeze_last)
 
     def metrics(self) -> dict[str, Any]:
         """κ and α of each branched sub-layer."""

@@ -185,7 +185,7 @@ class ExportedTranslator(Translator):
                 [[str(token) for token in sources[index]] for index in indices],
                 beam_size=self.decode.beam,
                 num_hypotheses=self.decode.nbest,
-                length_penalty=self.decode.alpha,
+                length_penalty=self._alpha,
                 min_decoding_length=0,
                 max_decoding_length=limit,
                 max_input_length=0,
@@ -197,13 +197,18 @@ class ExportedTranslator(Translator):
                 found[index] = self._hypotheses(result, limit)
         return found
 
+    @property
+    def _alpha(self) -> float:
+        """The library's exponent: 0 for a single beam, which chooses nothing by it, and whose scores it may divide."""
+        return self.decode.alpha if self.decode.beam > 1 else 0.0
+
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         found = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             words = [int(token) for token in tokens]
             finished = len(words) < limit
             length = len(words) + finished
-            log_probability = score * (math.pow(length, self.decode.alpha) if self.decode.beam > 1 else 1.0)
+            log_probability = score * math.pow(length, self._alpha)
             penalised = log_probability / length_penalty(length, self.decode.alpha)
             found.append(Hypothesis(words, penalised, log_probability, finished))
         return found

@@ -8,7 +8,8 @@ import torch
 from variations.configuration.transformer import ModelConfig
 from variations.models import build
 from variations.models.kernels import FastCPU, Reference
-from variations.models.transformer.attention import Heads, KeyValue
+from variations.models.transformer.attention import Heads, KeyValue, heads
+from variations.models.transformer.layers import EncoderLayer
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection.attention import attention_weights, recording
 
@@ -59,6 +60,21 @@ def test_rows_sum_to_one_and_masked_positions_are_zero(kind, attention, profile)
             assert item.values[0, :, 0, 0].tolist() == [1.0] * 4
         if attention == "restricted" and item.part != "cross":
             assert item.values.triu(2).abs().max() == 0 and item.values.tril(-2).abs().max() == 0
+
+
+def test_heads_in_other_places_of_a_model_of_ones_own_are_left_out():
+    model = network()
+    model.mixer = heads(model.config, Reference(), cross=False).double()
+    model.late = torch.nn.ModuleList([EncoderLayer(model.config, Reference()).double()])
+    encode = model.encode
+
+    def deeper(source, packed=None):
+        memory, mask = encode(source, packed)
+        model.mixer.self_attend(memory, mask, causal=False)
+        return model.late[0](memory, mask), mask
+
+    model.encode = deeper
+    assert len(attention_weights(model, SOURCE, TARGET)) == 6
 
 
 def test_padding_gets_no_weight():

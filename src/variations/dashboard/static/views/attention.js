@@ -26,7 +26,7 @@ V.views = V.views || {};
     const values = mean(layer.weights, heads);
     const fig = V.chart.figure({
       height: Math.max(300, Math.min(named.looking ? 1400 : 560, 120 + 26 * queries.length)),
-      x: named.looked_at || `key: ${AXES[layer.keys]}`,
+      x: named.looked_at ? "" : `key: ${AXES[layer.keys]}`, // the heading has these words
       y: named.looking || `query: ${AXES[layer.queries]}`,
       xRange: new Bokeh.Range1d({ start: -0.5, end: keys.length - 0.5 }),
       yRange: new Bokeh.Range1d({ start: queries.length - 0.5, end: -0.5 }),
@@ -99,16 +99,16 @@ V.views = V.views || {};
         "div",
         { class: "controls" },
         V.select("run", "Run", runs.map((item) => [item.id, item.title]), run.id, (id) => V.state.set({ run: id })),
-        V.select("sentence", named.looking ? "Question" : "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 60)}`]), number, (value) => V.state.set({ sentence: value })),
-        V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
-        heads(layer, chosen),
+        V.select("sentence", named.looking ? "Question" : "Sentence", found.sentences.map((item, k) => [k + 1, `${named.looking ? item.layers[0].label : k + 1}: ${V.clip(item.source, 60)}`]), number, (value) => V.state.set({ sentence: value })),
+        layers.length === 1 ? null : V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
+        layer.heads === 1 && named.looking ? null : heads(layer, chosen),
       ),
       found.note ? V.el("p", { class: "note", text: found.note }) : null,
       V.el("dl", { class: "sentence" }, V.el("dt", { text: named.source }), V.el("dd", { text: sentence.source }), V.el("dt", { text: named.target }), V.el("dd", { text: sentence.target })),
       V.el(
         "div",
         { class: "pair" },
-        V.el("section", {}, V.el("h3", { text: `Heat map: ${which}` }), node),
+        V.el("section", {}, V.el("h3", { text: named.looked_at ? named.looked_at[0].toUpperCase() + named.looked_at.slice(1) : `Heat map: ${which}` }), node),
         named.looking ? null : V.el(
           "section",
           {},
@@ -119,7 +119,7 @@ V.views = V.views || {};
         ),
       ),
     );
-    await V.chart.show(heat(layer, tokens, chosen, named), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} queries attending to ${tokens[layer.keys].length}`);
+    await V.chart.show(heat(layer, tokens, chosen, named), node, `Attention weights, ${named.looked_at || `${layer.label}, ${which}`}: ${tokens[layer.queries].length} queries attending to ${tokens[layer.keys].length}`);
   }
 
   V.views.attention = { title: "Attention", hint: "Which query attends to which key", render };

@@ -178,7 +178,7 @@ V.views = V.views || {};
           "section",
           {},
           V.el("h3", { text: `Sentences that differ most (${found.sentence_score})` }),
-          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: "No sentence differs between these runs, or they have stored none." }),
+          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: "None: the sentences of these runs do not differ, or are not stored." }),
           found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
           found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
         ),

@@ -8,13 +8,14 @@ V.views = V.views || {};
 
   const PANELS = [["one", "one chart"], ["rows", "one for each line"], ["measures", "one for each measure"]];
   const MEASURES = 9; // small charts of measures, unless all are asked for
-  const AXES = [["step", "steps"], ["target_tokens", "target tokens"], ["tokens", "all tokens"], ["seconds", "seconds"], ["flops", "FLOPs"]];
+  const AXES = { step: "steps", target_tokens: "target tokens", tokens: "all tokens", seconds: "seconds", flops: "FLOPs" };
 
   function options(sweep) {
     const metric = V.state.get("metric", sweep.metrics[0]);
     return {
       metric: sweep.metrics.includes(metric) ? metric : sweep.metrics[0],
-      axis: AXES.some(([key]) => key === V.state.get("x")) ? V.state.get("x") : "step",
+      name: V.metricName(sweep, sweep.metrics.includes(metric) ? metric : sweep.metrics[0]),
+      axis: sweep.axes.includes(V.state.get("x")) ? V.state.get("x") : "step",
       smoothing: Math.min(Math.max(Number(V.state.get("smooth", 0)) || 0, 0), 0.95),
       logX: V.state.get("logx") === "1",
       logY: V.state.get("logy") === "1",
@@ -29,8 +30,8 @@ V.views = V.views || {};
     return V.el(
       "div",
       { class: "controls" },
-      V.select("metric", "Measure", sweep.metrics.map((key) => [key, V.metricName(key)]), chosen.metric, set("metric")),
-      V.select("x", "against", AXES, chosen.axis, set("x")),
+      V.select("metric", "Measure", sweep.metrics.map((key) => [key, V.metricName(sweep, key)]), chosen.metric, set("metric")),
+      V.select("x", "against", sweep.axes.map((key) => [key, AXES[key]]), chosen.axis, set("x")),
       V.slider("smooth", "Smoothing", { min: 0, max: 0.95, step: 0.05, value: chosen.smoothing, text: (value) => value.toFixed(2) }, (value) => V.state.set({ smooth: value || null }, true)),
       V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       V.check("logy", "log y", chosen.logY, (on) => V.state.set({ logy: on ? 1 : null })),
@@ -80,7 +81,7 @@ V.views = V.views || {};
   /** A figure of the lines `all`. As one of a grid it is `small`: {rest: lines drawn faintly behind, xRange, yRange}. */
   function draw(all, chosen, { factor, label }, small = null) {
     const fig = V.chart.figure({
-      height: small ? 215 : 470, x: label, y: small ? "" : V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY, wholeX: chosen.axis === "step" && factor === 1,
+      height: small ? 215 : 470, x: label, y: small ? "" : chosen.name, xLog: chosen.logX, yLog: chosen.logY, wholeX: chosen.axis === "step" && factor === 1,
       ...(small ? { tools: "", xRange: small.xRange, yRange: small.yRange } : {}),
     });
     for (const line of small ? small.rest : []) fig.line(columns(line.points, factor).x, columns(line.points, factor).y, { line_color: V.ink().soft, line_width: 1, line_alpha: 0.4 });
@@ -147,8 +148,8 @@ V.views = V.views || {};
   function panels(sweep, parts, chosen, all) {
     if (chosen.panels === "rows") return parts.map((part) => ({ title: part.label, chosen, all: all.filter((line) => line.row === part), rest: all.filter((line) => line.row !== part && !line.thin) })).filter((panel) => panel.all.length);
     return measures(sweep).map((metric) => {
-      const own = { ...chosen, metric };
-      return { title: V.metricName(metric), chosen: own, all: parts.flatMap((part) => lines(part, own)), rest: [] };
+      const own = { ...chosen, metric, name: V.metricName(sweep, metric) };
+      return { title: own.name, chosen: own, all: parts.flatMap((part) => lines(part, own)), rest: [] };
     }).filter((panel) => panel.all.length);
   }
 
@@ -193,7 +194,7 @@ V.views = V.views || {};
     const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
     const axis = V.axis(chosen.axis, end(drawn));
     const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
-    const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : V.metricName(chosen.metric);
+    const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : chosen.name;
     const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(rows.length, "row")}`;
     const keep = !grid.length && drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
@@ -214,7 +215,7 @@ V.views = V.views || {};
           V.el("h2", { text: title }),
           controls(sweep, chosen),
           chosen.group && chosen.panels !== "rows" && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
-          !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list.") : null,
+          !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${chosen.name}.` : "Select rows in the list.") : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(parts.find((part) => part.label === panel.title).look), " "] : null, panel.title), nodes[k]))) : null,
           drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join(", ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,

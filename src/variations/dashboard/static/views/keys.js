@@ -120,7 +120,7 @@ V.views = V.views || {};
         Object.keys(brushes).length ? V.el("button", { type: "button", id: "clear", text: "Clear ranges", on: { click: () => V.state.set({ range: null }) } }) : null,
         all.length > keys.length || V.state.get("keys") ? V.check("keys", `all ${all.length} keys`, keys.length === all.length, (on) => V.state.set({ keys: on ? "all" : null })) : null,
       ),
-      rows.length ? node : V.empty("No score yet", V.state.get("filter") ? "No row with a score matches the filter." : "A row appears here when its first run has been tested."),
+      rows.length ? node : V.empty("No score yet", V.state.get("filter") ? "No row with a score matches the filter." : sweep.runs.some((run) => run.state === "finished") ? `No finished run has a ${measure.label}: choose another score.` : "A row appears here when its first run has been tested."),
       told,
       V.el("p", { class: "hint", text: "One line for each row, coloured by its score. Drag along an axis to keep only the rows in that range; click the axis to clear it." }),
       V.el(

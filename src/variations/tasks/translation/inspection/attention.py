@@ -1,5 +1,6 @@
 """Attention weights of a network for one sentence: softmax(q kᵀ / √d_k) of every layer and head."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def attention_weights(model: SequenceToSequence, source: Sequence[int], target: 
 
     Returns:
         Encoder self-attention (1, h, S, S), then by layer decoder self-attention (1, h, T, T) and cross-attention
-        (1, h, T, S).
+        (1, h, T, S). Heads in other places, which only a model of one's own has, are left out.
     """
     device = next(model.parameters()).device
     training = {module: module.training for module in model.modules()}
@@ -78,9 +79,13 @@ def attention_weights(model: SequenceToSequence, source: Sequence[int], target: 
     finally:
         for module, mode in training.items():
             module.training = mode
-    return [Weights(*_place(name), values[0].float().cpu()) for name, values in found.items() if values]
+    placed = ((_place(name), values) for name, values in found.items() if values)
+    return [Weights(*place, values[0].float().cpu()) for place, values in placed if place is not None]
 
 
-def _place(name: str) -> tuple[str, int]:
-    stack, layer, kind = name.split(".")[:3]
-    return "cross" if kind.startswith("cross") else stack, int(layer) + 1
+def _place(name: str) -> tuple[str, int] | None:
+    """The part and layer of `encoder.0.self_heads`; None: a model of one's own has heads in another place."""
+    place = re.match(r"(encoder|decoder)\.(\d+)\.(self|cross)", name)
+    if place is None:
+        return None
+    return "cross" if place[3] == "cross" else place[1], int(place[2]) + 1

@@ -34,10 +34,11 @@ def attention_figures(
     """
     sentence = asked.sentence if asked.sentence is not None else _test_line(folder, asked.line or 1)
     maps, translation = run_maps(model, subwords, config, sentence, asked.target)
-    if not maps:
-        raise UserError("There is nothing to draw: the run's network has no attention that can be recorded.")
-    sys.stderr.write(f"{sentence}\n→ {translation}\n")
     maps = [item for item in maps if asked.part in ("all", item.part)]
+    if not maps:
+        kind = "attention" if asked.part == "all" else f"attention of part={asked.part}"
+        raise UserError(f"There is nothing to draw: the run's network has no {kind} that can be recorded.")
+    sys.stderr.write(f"{sentence}\n→ {translation}\n")
     if asked.layer is not None:
         deepest = max(item.layer for item in maps)
         maps = [item for item in maps if item.layer == asked.layer]

@@ -1,4 +1,4 @@
-"""Slurm commands that do not answer: the user is told which one, and that the sweep keeps waiting."""
+"""Slurm commands that do not answer, or refuse: the user is told, and the sweep waits where that helps."""
 
 import time
 from pathlib import Path
@@ -71,6 +71,45 @@ def test_a_silent_sbatch_is_told_of_while_it_is_silent(
     pool.ended()
     assert before == [["Slurm does not answer: no answer from sbatch for 0.2 s; the sweep keeps waiting."]]
     assert said[1] == "1 run in Slurm's queue as job 17."
+
+
+BEYOND = "Requested time limit is invalid (missing or exceeds some limit)"
+FULL = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+SILENT = "Unable to contact slurm controller (connect failure)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("message", "runs", "others", "waits"),
+    [
+        (BEYOND, 1, 0, False),
+        (BEYOND, 3, 0, False),
+        (BEYOND, 3, 1, False),
+        (FULL, 1, 0, False),
+        (FULL, 3, 0, False),
+        (FULL, 3, 1, True),  # there is room when the other run has ended
+        (SILENT, 3, 0, True),
+    ],
+)
+def test_a_refusal_is_waited_for_only_if_it_can_pass(
+    commands: Any, tmp_path: Path, message: str, runs: int, others: int, waits: bool
+) -> None:
+    commands("sbatch", f'echo "sbatch: error: Batch job submission failed: {message}" >&2; exit 1')
+    commands("squeue", "echo 'slurm_load_jobs error' >&2; exit 1")
+    said: list[str] = []
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0), tmp_path, say=said.append)
+    for number in range(others):
+        pool.adopt(PooledRun(tmp_path, f"other-seed{number}"), f"toy/abc_{number}")
+    for number in range(runs):
+        pool.submit(PooledRun(tmp_path, f"a-seed{number}"))
+    if waits:
+        pool.ended()
+        assert said[0].startswith(f"Slurm refuses {runs} runs for now (") and message in said[0]
+        return
+    with pytest.raises(UserError) as error:
+        pool.ended()
+    assert message in str(error.value)
+    assert ("sweep.at_once=N keeps at most N runs in the queue" in str(error.value)) == (message == FULL and runs > 1)
 
 
 def test_a_second_ctrl_c_still_tells_how_to_end_the_jobs(
