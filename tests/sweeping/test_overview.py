@@ -76,6 +76,22 @@ def test_the_time_left_of_a_row_ends_with_its_minutes(rows: Callable[..., list[O
     assert show.pace.sweep_left(outcomes) == pytest.approx(10, abs=2)
 
 
+def test_a_row_whose_next_report_is_overdue_needs_longer(
+    rows: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = outcomes = rows("a", changes=["trainer.max_steps=1000"])
+    RunFolder(row.folder.path).create(to_dict(row.job.config))
+    row.state = "submitted"
+    show = Overview(Console(file=StringIO()))
+    look(show, outcomes, row.folder, 150, 250)
+    reported = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: reported + 9)  # 0.1 s per step: the next 100 are not overdue yet
+    assert show.pace.left(row) == pytest.approx(75 - 9, abs=1)
+    monkeypatch.setattr(time, "monotonic", lambda: reported + 90)  # at least 100 s for 200 steps
+    assert show.pace.left(row) == pytest.approx(750 * 0.5 - 90, abs=1)
+    assert show.pace.sweep_left(outcomes) == pytest.approx(750 * 0.5 - 90, abs=1)
+
+
 def test_a_row_that_has_made_its_last_step_is_being_tested(rows: Callable[..., list[Outcome]]) -> None:
     (row,) = outcomes = rows("a", changes=["trainer.max_steps=300"])
     RunFolder(row.folder.path).create(to_dict(row.job.config))

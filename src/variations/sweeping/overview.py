@@ -141,6 +141,8 @@ class Pace:
         """The latest validation of each running row."""
         self._first: dict[int, tuple[float, int]] = {}
         self._last: dict[int, tuple[float, int]] = {}
+        self._apart: dict[int, int] = {}
+        """Steps between the latest two reports of each running row."""
 
     def look(self, outcomes: Sequence[Outcome], now: float) -> None:
         """Read what the running rows report."""
@@ -158,8 +160,10 @@ class Pace:
                 self._first.pop(id(o), None)
             self.steps[id(o)] = step
             self._first.setdefault(id(o), (now, step))
-            if step != self._last.get(id(o), (0.0, -1))[1]:
+            before = self._last.get(id(o))
+            if before is None or step != before[1]:
                 self._last[id(o)] = (now, step)
+                self._apart[id(o)] = max(0, step - before[1]) if before else 0
                 self.scores[id(o)] = o.so_far()
 
     def count_as(self, o: Outcome) -> str:
@@ -192,7 +196,7 @@ class Pace:
 
     def left(self, o: Outcome) -> float | None:
         """Return the seconds that a running row still needs to train; None: unknown."""
-        step_seconds = self._step_seconds(o)
+        step_seconds = self._present_step_seconds(o)
         if step_seconds is None:
             return None
         now, step = self._last[id(o)]
@@ -204,6 +208,14 @@ class Pace:
         if first is None or last is None or last[1] <= first[1]:
             return None
         return (last[0] - first[0]) / (last[1] - first[1])
+
+    def _present_step_seconds(self, o: Outcome) -> float | None:
+        """The same; longer where the next report is overdue, as when other work slows the machine down."""
+        seconds = self._step_seconds(o)
+        if seconds is None:
+            return None
+        (began, first), (_, last), apart = self._first[id(o)], self._last[id(o)], self._apart[id(o)]
+        return max(seconds, (time.monotonic() - began) / (last + apart - first))
 
     def _whole(self, o: Outcome) -> float:
         """Return the seconds of a whole run like this finished one, of which this command may have run the end only."""
@@ -219,7 +231,7 @@ class Pace:
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
-        paces = [(pace, o) for o in at_work if (pace := self._step_seconds(o)) is not None]
+        paces = [(pace, o) for o in at_work if (pace := self._present_step_seconds(o)) is not None]
         tested = not waiting and all(self._trained(o) for o in at_work)
         if not at_work or len(known) < len(at_work) or tested:
             return None
