@@ -115,7 +115,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=spelled("new"),
         usage=f"{spelled('new')} NAME [ROW ...]",
-        description="Make a sweep of your own: a sweep file, a base row, and rows to fill in. Nothing is overwritten.",
+        description="Make a sweep of your own, of translation models: a sweep file, a base row, and rows to fill in. "
+        "Nothing is overwritten.",
         epilog=f"Example: {spelled('new')} heads one_head two_heads",
     )
     parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")
