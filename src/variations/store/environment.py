@@ -61,7 +61,7 @@ def git_state(folder: Path = PROJECT) -> dict[str, Any]:
     if status is None:  # a damaged index, a slow disk
         commit = _git(folder, "rev-parse", "HEAD")
         return {"commit": commit, "dirty": None} if commit else {}
-    lines = status.splitlines()
+    lines = [line for line in status.split("\n") if line]  # a name may contain other line breaks
     headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
     if (commit := headers["branch.oid"]) == "(initial)":
         return {}
