@@ -160,7 +160,7 @@ def ordered(metrics: set[str], tasks: Iterable[str]) -> list[str]:
     return [*(key for key in first if key in metrics), *sorted(metrics - set(first))]
 
 
-def labels(tasks: Iterable[str]) -> dict[str, str]:
+def curve_labels(tasks: Iterable[str]) -> dict[str, str]:
     """What the tasks call what their runs measure, by its key; where they differ, all their words."""
     found: dict[str, list[str]] = {}
     for task in tasks:

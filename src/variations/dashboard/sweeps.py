@@ -9,7 +9,7 @@ from typing import Any
 from variations.configuration.places import spelled
 from variations.configuration.schema import DEFAULT_METRIC, SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
-from variations.dashboard.metrics import AXES, labels, ordered
+from variations.dashboard.metrics import AXES, curve_labels, ordered
 from variations.dashboard.payload import sweeps as payload
 from variations.dashboard.store import Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
@@ -94,7 +94,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         "fault": fault,
         "runs": entries,
         "metrics": ordered(metrics, tasks),
-        "labels": labels(tasks),
+        "labels": curve_labels(tasks),
         "axes": [axis for axis in AXES if axis in costs],
         "rank_correlation": [agreement(item, table.task) for item in table.agreements] if table else [],
         "broken": [
