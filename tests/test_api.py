@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import hashlib
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ from variations.commands import run as run_module
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.places import spelled
 from variations.configuration.tasks import named
+from variations.store.contents import MEASURED
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
 
@@ -61,6 +63,10 @@ def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     score = {"bleu": {"value": 100.0}, "exact_match": {"value": 100.0}}
     folder = make_run("s", "r", 1, 100.0, texts=(lines, lines, lines), scores={"test": score})
     folder.write_environment({})
+    assert variations.load(folder.path).score()["bleu"] == 100.0
+    folder.measurements.path.write_bytes(b"")  # as after a training that ended before its first line of metrics
+    result = folder.result() or {}
+    folder.write_result({**result, MEASURED: hashlib.sha256(b"").hexdigest()})
     assert variations.load(folder.path).score()["bleu"] == 100.0
     path = folder.path / "result.json"
     path.write_text(path.read_text().replace("100.0", "99.0"))

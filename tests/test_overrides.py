@@ -80,6 +80,9 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
         ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
         ("sweep=quickstart", "sweep=quickstart has many runs: add --multirun"),
         ("rows=[a]", "add sweep=NAME"),
+        ("logger.further=${model.h}", "logger.further=4: must be a dictionary."),
+        ("resume.allow=${seed}", "resume.allow=1: must be a list such as [a,b]."),
+        ("task=[[1]]", "task=[1]: there is no such option."),
     ],
 )
 def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:

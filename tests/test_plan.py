@@ -397,6 +397,16 @@ def test_rows_of_a_grid_over_rows_of_a_table_are_priced_by_themselves() -> None:
 
 
 @pytest.mark.slow
+def test_a_value_of_a_rows_file_that_the_sweep_replaces_is_named() -> None:
+    words = ["sweep=multi30k_weighted_table2", "rows=[N4_weighted,N8_weighted,B_weighted]"]
+    text = render(words, PlanConfig(format="json", measure=False))
+    assert [line for line in json.loads(text)["remarks"] if "is replaced" in line] == [
+        "N8_weighted, B_weighted: model.dropout=0.3 of the row's file is replaced by 0.1, "
+        "which the sweep's overrides or the command line give to all rows."
+    ]
+
+
+@pytest.mark.slow
 def test_rows_that_differ_in_nothing_are_named() -> None:
     text = render(["trainer.log_every=10,20", "model.h=2,4"], PlanConfig(format="json", measure=False))
     remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]

@@ -98,6 +98,11 @@ def test_cells_ends_and_membership() -> None:
     whole = one("model.N", "range(1, 7, 2)")
     assert [value for value in range(8) if whole.holds(value)] == [1, 3, 5]
     assert one("model.dropout", "interval(0,0.3)").cells() is None
+    tenths = one("model.dropout", "range(0.1, 0.4, 0.1)")
+    assert (tenths.cells(), tenths.ends()) == (3, (0.1, 0.3))  # Hydra's sum comes to less than 0.4
+    rates = one("model.dropout", [0, 0.1])
+    assert (rates.holds(0.0), rates.holds(0), rates.holds(False)) == (True, True, False)
+    assert "there is a duplicate in 0, 0.0" in fault("model.dropout", [0, 0.0])
     choice = one("model.attention_bias", [True, False])
     assert (choice.holds(True), choice.holds(1)) == (True, False)
 

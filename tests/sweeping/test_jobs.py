@@ -15,7 +15,7 @@ from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint
 from variations.sweeping.jobs import expand
-from variations.sweeping.outcomes import Outcome, equal_networks, other_inputs
+from variations.sweeping.outcomes import Outcome, idle_rows, other_inputs
 from variations.system.errors import ConfigError
 from variations.tasks.translation.data.fingerprints import present
 
@@ -194,6 +194,8 @@ def test_a_crossed_row_that_only_tests_again_borrows_from_its_own_point() -> Non
 
 @pytest.mark.slow
 def test_grids_take_ranges_and_quoted_values() -> None:
+    fractions = [job.config.model.dropout for job in expand(["model.dropout=range(0.1,0.4,0.1)"])]
+    assert fractions == [0.1, 0.2, 0.3]  # Hydra's own sum gives 0.30000000000000004, and then 0.4
     jobs = expand(["model.N=range(1,4)", "recipe.name='my, recipe'"])
     assert [job.config.model.N for job in jobs] == [1, 2, 3]
     assert {job.config.recipe.name for job in jobs} == {"my, recipe"}
@@ -252,6 +254,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (
             ["size=tiny,small", "name=foo"],
             "name=foo names a single run: the folder of a multirun is named by sweep.name=",
+        ),
+        (
+            ["sweep=quickstart", "sweep.overrides=['name=foo']"],
+            "row transformer: `name` belongs to a command, not to a row: leave it out of",
         ),
         (["recipe.lr=interval(0,1)"], "or search it (docs/search.md), with sweep.name=NAME sweep.search.trials=N"),
         (
@@ -384,14 +390,15 @@ def test_rows_that_were_finished_with_another_text_are_named(tmp_path: Path) -> 
 
 def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
     words = [f"runs={tmp_path}", "sweep=demo", "sweep.seeds=[1,2]"]
-    assert equal_networks(Outcome.of(job) for job in expand(words)) == []
-    (warning,) = equal_networks(Outcome.of(job) for job in expand([*words, "positions=sinusoidal"]))
-    assert warning.startswith("transformer; learned_positions: these rows make the same changes")
+    assert idle_rows(Outcome.of(job) for job in expand(words)) == []
+    equal, replaced = idle_rows(Outcome.of(job) for job in expand([*words, "positions=sinusoidal"]))
+    assert equal.startswith("transformer; learned_positions: these rows make the same changes")
+    assert replaced.startswith("learned_positions: positions.kind=learned of the row's file is replaced by sinusoidal")
 
 
 def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:
     jobs = expand([f"runs={tmp_path}", "sweep=toy_weighted_table3", "branch.eval_mode=learned"])
-    assert equal_networks(Outcome.of(job) for job in jobs) == []
+    assert idle_rows(Outcome.of(job) for job in jobs) == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,15 @@ RECIPE = (f"trainer.max_steps={STEPS}", "trainer.val_every=10", "recipe.batch_to
 TWO = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=32-true", "data.workers=0")
 ONE = "trainer.tokens_per_batch=250"
 
+PATIENT = (
+    "trainer.val_bleu=4",
+    "callbacks=early_stopping",
+    "callbacks.early_stopping.monitor=dev/bleu",
+    "callbacks.early_stopping.mode=max",
+    "callbacks.early_stopping.patience=99",
+)
+"""A callback that reads on both ranks what rank 0 alone decodes."""
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -78,7 +87,7 @@ def alive(pid: int) -> bool:
 def test_losses_are_those_of_one_process_with_the_same_global_batch(
     start: Start, runs: Path, overrides: Callable[..., list[str]]
 ) -> None:
-    process = start("two", "model.dropout=0", "model.attention_dropout=0")
+    process = start("two", "model.dropout=0", "model.attention_dropout=0", *PATIENT)
     config = compose_run(overrides(runs, *RECIPE, ONE, "name=one", "model.dropout=0", "model.attention_dropout=0"))
     data = TranslationData(config)
     data.setup()

@@ -58,7 +58,7 @@ class VariationsSweeper(Sweeper):
         from variations.searching.verb import search
         from variations.sweeping.control import Control
         from variations.sweeping.jobs import expand
-        from variations.sweeping.outcomes import Outcome, equal_networks, other_inputs, refuse_changed
+        from variations.sweeping.outcomes import Outcome, idle_rows, other_inputs, refuse_changed
         from variations.sweeping.overview import Overview, summary
         from variations.system.errors import ConfigError, ExitCode, UserError
         from variations.training.interrupt import Interrupt
@@ -69,7 +69,7 @@ class VariationsSweeper(Sweeper):
             return search(arguments, self.launcher)
         outcomes = [Outcome.of(job) for job in expand(arguments)]
         refuse_changed(outcomes)
-        for warning in [*equal_networks(outcomes), *other_inputs(outcomes)]:
+        for warning in [*idle_rows(outcomes), *other_inputs(outcomes)]:
             print(f"warning: {warning}", file=sys.stderr)
         left = not all(outcome.ended for outcome in outcomes)
         pool = self.launcher.pool([outcome.job.config for outcome in outcomes]) if left else None

@@ -24,7 +24,7 @@ rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such 
 seeds: [1, 2, 3]  # fewer than three say little about chance
 at_once: 2  # runs at the same time, each on one core
 metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
-overrides: [size=tiny, data=toy, recipe=quick_cosine]  # the same for every row
+overrides: [size=tiny, data=toy, recipe=quick_cosine]  # for every row, in place of what its file says
 """
 ROW = """\
 # @package _global_

@@ -7,6 +7,7 @@ YAML files may use these resolvers:
 - `${depth:N}`: N times `recipe.scale.depth`, rounded, at least 1;
 - `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
 - `${divide:a,b}`: a / b, rounded down, at least 1;
+- `${least:a,b}`: the smaller of both;
 - `${package:NAME}`: the folder of an installed package.
 
 Rows of the papers' tables write widths, depths and lengths with the first three: a recipe scales all rows alike.
@@ -18,9 +19,9 @@ import dataclasses
 import os
 import re
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -33,7 +34,7 @@ from omegaconf.errors import OmegaConfBaseException
 from variations.configuration import doors, hydra_door, tasks
 from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
-from variations.configuration.overrides import leaf_keys
+from variations.configuration.overrides import Key, leaf_keys, type_fault
 from variations.configuration.places import CONF
 from variations.configuration.row_file import row_faults
 from variations.configuration.schema import RunConfig
@@ -137,7 +138,7 @@ def _compose_node(
         raise ConfigError(
             ["the files of the configuration include each other in a circle: check `defaults`."]
         ) from error
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError) as error:
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error
         raise ConfigError(row_faults(overrides, error, found) or [composition_fault(error)]) from error
@@ -167,7 +168,23 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
         raise ConfigError([composition_fault(error)]) from error
     if not isinstance(result, schema):
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
+    if faults := [*_container_faults(result)]:
+        raise ConfigError(faults)
     return result
+
+
+def _container_faults(config: Any) -> Iterator[str]:
+    """Lists and dictionaries that an interpolation has replaced by something else, which OmegaConf does not check."""
+    for key, item in _containers(cast(Any, type(config))).items():
+        value = reduce(getattr, key.split("."), config)
+        if not isinstance(value, list | dict | None) and (fault := type_fault(key, value, item)):
+            yield fault
+
+
+@lru_cache(maxsize=16)
+def _containers(schema: type[Any]) -> dict[str, Key]:
+    """The keys of a schema that have lists or dictionaries."""
+    return {key: item for key, item in leaf_keys(schema).items() if item.is_container}
 
 
 def _is_checked(node: DictConfig | Mapping[str, Any], schema: type[Any]) -> bool:

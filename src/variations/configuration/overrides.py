@@ -2,15 +2,17 @@
 
 import dataclasses
 import fnmatch
+import math
 import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, cast
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override, QuotedString
+from hydra.core.override_parser.types import Glob, Override, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
 from variations.configuration.hydra_door import Loader
@@ -37,6 +39,11 @@ class Key:
 
     type: Any
     metadata: Mapping[str, Any]
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it is a list or a dictionary."""
+        return any((typing.get_origin(kind) or kind) in (list, dict) for kind in _kinds(self.type))
 
 
 @dataclass
@@ -165,9 +172,21 @@ def values_of(override: Override) -> list[Any]:
     if isinstance(value, Glob):
         return matching(value, options(cast(Loader, override.config_loader), override.key_or_group))
     if override.is_sweep_override():
+        if isinstance(override._value, RangeSweep):
+            return range_values(override._value)
         found = list(override.sweep_iterator()) if override.is_discrete_sweep() else []
         return [value.text if isinstance(value, QuotedString) else value for value in found]
     return [override.value()]
+
+
+def range_values(sweep: RangeSweep) -> list[int | float]:
+    """The values of `range(start, stop, step)`, its end left out; Hydra sums up fractions, and their errors."""
+    ends = (sweep.start or 0, sweep.stop or 0, sweep.step)
+    if not all(map(math.isfinite, ends)) or not sweep.step:
+        return []
+    start, stop, step = (Decimal(str(number)) for number in ends)
+    kind = int if all(isinstance(number, int) for number in ends) else float
+    return [kind(start + step * place) for place in range(math.ceil((stop - start) / step))]
 
 
 def typed_keys(lines: Iterable[str]) -> dict[str, str]:

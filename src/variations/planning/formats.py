@@ -12,6 +12,7 @@ from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
 from variations.store.differences import differences, equal_rows
+from variations.store.row_files import replaced
 from variations.system.errors import UserError
 from variations.tables import text
 from variations.tables.collect import hours_name
@@ -328,8 +329,8 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
         ),
     ]
     rows = [line.row for line in lines if line.row.launches and not line.row.reuses]
-    equal = equal_rows({row.definition.row: asdict(row.config) for row in rows if row.config is not None})
-    return [*_bases(lines), *equal, *(remark for applies, remark in told if applies)]
+    configs = {row.definition.row: asdict(row.config) for row in rows if row.config is not None}
+    return [*_bases(lines), *equal_rows(configs), *replaced(configs), *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

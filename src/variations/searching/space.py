@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import Key, is_open, type_fault
+from variations.configuration.overrides import Key, is_open, range_values, type_fault
 from variations.configuration.rules import value_fault
 from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
 from variations.store.identity import is_incidental
@@ -53,7 +53,7 @@ class Dimension:
     def holds(self, value: Any) -> bool:
         """Whether `value` belongs to the dimension."""
         if self.kind == "choice":
-            return any(type(value) is type(choice) and value == choice for choice in self.choices)
+            return _identity(value) in map(_identity, self.choices)
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
             return False
         if self.step is None:
@@ -93,6 +93,11 @@ class Dimension:
         if isinstance(value, str):
             return f"{self.key}={QuotedString(value, Quote.single).with_quotes()}"
         return f"{self.key}={word(value)}"
+
+
+def _identity(value: Any) -> tuple[bool, Any]:
+    """Equal for 0 and 0.0, which are one value of a key, but not for false."""
+    return isinstance(value, bool), value
 
 
 def word(value: Any) -> str:
@@ -179,20 +184,19 @@ def _choices(key: str, values: list[Any], problems: list[str]) -> Dimension | No
     bad = [value for value in values if not isinstance(value, Scalar)]
     if bad:
         problems.append(f"{key}: choices are numbers, words, true, false or null, not {bad[0]}.")
-    if not problems and len({(type(value), value) for value in values}) < len(values):
+    if not problems and len({*map(_identity, values)}) < len(values):
         problems.append(f"{key}: there is a duplicate in {', '.join(word(value) for value in values)}.")
     return None if problems else Dimension(key, "choice", choices=tuple(values))
 
 
 def _range(key: str, sweep: RangeSweep, problems: list[str]) -> Dimension | None:
-    values = [float(value) for value in sweep.range()]
+    values = range_values(sweep)
     if not values or sweep.step <= 0:
         problems.append(f"{key}: this range is empty; its end is not included: range(1,5) is 1 to 4.")
         return None
-    number = int if all(value.is_integer() for value in values) else float
-    step = number(sweep.step)
-    low = number(values[0])
-    return Dimension(key, number.__name__, low, low + (len(values) - 1) * step, step)
+    number = int if all(float(value).is_integer() for value in values) else float
+    low, high, step = number(values[0]), number(values[-1]), number(sweep.step)
+    return Dimension(key, number.__name__, low, high, step)
 
 
 def _interval(key: str, sweep: IntervalSweep, whole: bool, problems: list[str]) -> Dimension | None:

@@ -13,6 +13,7 @@ from variations.configuration import doors
 from variations.configuration.compose import scaled
 from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF
+from variations.configuration.suggestions import shortened
 from variations.store.atomic import json_text, read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.system.errors import UserError, yaml_fault
@@ -41,6 +42,28 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
                 values = {key: value for key, value in values.items() if not covered(key, [group])}
                 values |= flatten(mapping(files[0]), f"{group}.") if files else {}
     return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
+
+
+def replaced(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence for each value in rows' files that overrides of the whole sweep have replaced.
+
+    Args:
+        configs: The configuration of each row, by its name; trial runs (`debug`) are passed over.
+    """
+    found: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        variation, values = config.get("variation") or {}, flatten(config)
+        if (config.get("debug") or {}).get("name") or not (variation.get("row") and variation.get("table")):
+            continue
+        for key, value in stated(variation["row"], variation["table"]).items():
+            is_formula = isinstance(value, str) and "${" in value
+            if not is_formula and key in values and values[key] != value:
+                text = f"{key}={value} of the row's file is replaced by {values[key]}"
+                found.setdefault(text, []).append(name)
+    return [
+        f"{shortened(rows, ', ')}: {text}, which the sweep's overrides or the command line give to all rows."
+        for text, rows in found.items()
+    ]
 
 
 def _inherited(entry: Any, table: str) -> tuple[str, str] | None:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import Glob, Override, RangeSweep
 
 from variations.configuration.compose import compose_run, to_dict
-from variations.configuration.overrides import typed_keys, values_of
+from variations.configuration.overrides import range_values, typed_keys, values_of
 from variations.configuration.schema import RunConfig
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, safe_name
@@ -90,6 +90,8 @@ def _each_value(override: Override) -> list[str]:
         return [f"{override.key_or_group}={name}" for name in values_of(override)]
     if not override.is_sweep_override():
         return [text_of(override)]
+    if isinstance(override._value, RangeSweep):
+        return [f"{override.get_key_element()}={value}" for value in range_values(override._value)]
     values = dict.fromkeys(override.sweep_string_iterator())  # each once
     return [f"{override.get_key_element()}={value}" for value in values]
 

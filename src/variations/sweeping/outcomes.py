@@ -16,6 +16,7 @@ from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
 from variations.store.own_code import changed_inputs
+from variations.store.row_files import replaced
 from variations.sweeping.job import Job
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
@@ -187,14 +188,14 @@ def _named(outcomes: Sequence[Outcome]) -> str:
     return shortened([outcome.name for outcome in outcomes], "; ")
 
 
-def equal_networks(outcomes: Iterable[Outcome]) -> list[str]:
-    """Warnings about rows that train equal networks: one sentence for each group of such rows."""
+def idle_rows(outcomes: Iterable[Outcome]) -> list[str]:
+    """Warnings about rows that train equal networks, and about values in their files that have been replaced."""
     configs: dict[str, dict[str, Any]] = {}
     for outcome in outcomes:
         config, row = outcome.job.config, outcome.job.row
         if row not in configs and not (config.sweep.reuse and config.variation.reuse):
             configs[row] = to_dict(config)
-    return equal_rows(configs)
+    return [*equal_rows(configs), *replaced(configs)]
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:

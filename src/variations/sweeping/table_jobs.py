@@ -2,8 +2,9 @@
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.types import Override
 
@@ -106,6 +107,11 @@ def _composed(
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
+        if of_command := [*_keys_of_a_command(config, head)]:
+            place = f"{shown_option(f'variation/{reference}')} and of the sweep's overrides"
+            said = f"`{'`, `'.join(of_command)}` belongs to a command, not to a row: leave it out of {place}."
+            problems.append(f"row {row}: {said}")
+            continue
         if config.variation.row is None and config.name is None:
             file = shown_option(f"variation/{reference}")
             problems.append(f"row {row}: {file} names no row: write `row: {row}` below `variation:`.")
@@ -123,6 +129,14 @@ def _composed(
     crossed = any(point for _, _, point, _ in asked)
     advice = AT_POINTS if crossed else "or copy its file under another name, with another variation.row"
     return found, problems + shared_folders(homes, advice)
+
+
+def _keys_of_a_command(config: RunConfig, head: RunConfig) -> Iterator[str]:
+    """The keys by which a row would be stored or run in another way than its sweep."""
+    own: dict[str, tuple[Any, Any]] = {key: (getattr(config, key), None) for key in ("name", "rows", "seeds")}
+    own |= {key: (getattr(config, key), getattr(head, key)) for key in ("runs", "force")}
+    own["sweep.name"] = config.sweep.name, head.sweep.name
+    yield from (key for key, (value, expected) in own.items() if value != expected)
 
 
 def _with_its_file(fault: str) -> str:

@@ -253,7 +253,7 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     stated = row.config.get("task") or (row.definition.task if row.definition.table else None)  # none: no row file
     if stated not in (task.name, None):
-        notes.append(f"task {stated}")
+        notes.append(f"task {stated}: 'rows=[{row.definition.row}]' prints its own measures")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
     return notes

@@ -23,10 +23,9 @@ def damage(run: TestedRun) -> str | None:
     try:
         if not run.result.get("reused"):
             measurements = run.folder.measurements
-            if not measurements.read():
-                return "metrics.jsonl is empty"
+            lines = measurements.read()  # none at all if training was ended before its first line
             if not intact_measurements(read_stored(measurements.path), run.result):
-                return "metrics.jsonl is not the file that its result was stored with"
+                return f"metrics.jsonl is {'not the file that its result was stored with' if lines else 'empty'}"
         task = task_of(run.config)
         primary = task.primary((run.config.get("sweep") or {}).get("metric"))
         measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()

@@ -178,7 +178,8 @@ class Loop(pl.Callback):
         metrics: Metrics = task.window.take()
         metrics["lr"] = task.rate
         if validate:
-            self.validated = (step, task.validate())
+            found = trainer.strategy.broadcast(task.validate())  # only rank 0 decodes; callbacks read it on every rank
+            self.validated = (step, found)
             task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics[task.task.monitor]

@@ -1,11 +1,13 @@
 """Progress of a run: a bar on a terminal, a line per validation elsewhere."""
 
+import re
 import sys
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from variations.system.rounding import HUGE
 from variations.tasks.task import Task
 from variations.training.budget import Budget
 
@@ -55,10 +57,15 @@ class RunProgress:
         if self.task.monitor not in metrics or not self.enabled:
             return
         words = [f"{self.label} step {step}", self._shown]
-        words += [text.format(metrics[key]) for key, text in self.task.shown.items() if key in metrics]
+        words += [_told(text, metrics[key]) for key, text in self.task.shown.items() if key in metrics]
         self.console.print(" · ".join(words), highlight=False, soft_wrap=self.bar is None)
 
     def close(self) -> None:
         """Restore the terminal."""
         if self.bar is not None:
             self.bar.stop()
+
+
+def _told(text: str, value: float) -> str:
+    """A measurement as its task prints it, but a huge one, as of a run that has diverged, with an exponent."""
+    return (re.sub(r"\{:.*?\}", "{:.2e}", text) if value >= HUGE else text).format(value)

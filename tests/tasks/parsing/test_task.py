@@ -362,8 +362,17 @@ def test_files_of_the_same_name_have_a_fingerprint_each(tmp_path: Path) -> None:
         (tmp_path / folder / "auto.txt").write_text("(S (NP (NN snow)))\n" * number, encoding="utf-8")
     config = compose_run([*SMALL, "data.train_trees=10", f"data.extra=[{tmp_path}/a,{tmp_path}/b/auto.txt]"])
     found = load(config.data).fingerprint()
-    assert list(found) == ["auto.txt", f"{tmp_path}/b/auto.txt"]
+    assert list(found) == ["a/auto.txt", "b/auto.txt"]  # without the path of this machine, which records must not have
     assert len(set(found.values())) == 2
+
+
+def test_generated_trees_are_held_out_alike_however_many_are_trained_on() -> None:
+    few, usual, many = (
+        load(compose_run([*SMALL, f"data.train_trees={number}"]).data) for number in ("100", "null", "2300")
+    )
+    assert few.dev == usual.dev == many.dev and few.test == usual.test == many.test
+    assert [len(corpus.train) for corpus in (few, usual, many)] == [100, 2000, 2300]
+    assert few.train == usual.train[:100] and usual.train == many.train[:2000]
 
 
 def test_a_treebank_of_which_no_tree_is_short_enough_is_refused() -> None:

@@ -9,7 +9,7 @@ window.V = window.V || {};
   V.known = known;
 
   /** A score with `digits` decimals; a tie is rounded away from zero, as in tables on the terminal. */
-  V.fixed = (value, digits = 2) => (known(value) ? (value + 1e-9 * Math.sign(value)).toFixed(digits).replace("-", "−") : NONE);
+  V.fixed = (value, digits = 2) => (known(value) ? (Math.abs(value) < 1e15 ? (value + 1e-9 * Math.sign(value)).toFixed(digits) : value.toExponential(2)).replace("-", "−") : NONE);
 
   /** A difference with its sign, which only zero has not. Follows `tables.grid.delta`. */
   V.signed = (value, digits = 2) => {

@@ -41,11 +41,9 @@ class Corpus:
             yield from read_trees([path])
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of each file by its name, or by its path if another file has the same name."""
-        found: dict[str, str] = {}
-        for path in (*self.files, *self.extra):
-            found[str(path) if path.name in found else path.name] = text_sha256(path)
-        return found
+        """SHA-256 of each file by its name, with as many of its folders as tell it from others of the same name."""
+        paths = [*dict.fromkeys(path.absolute() for path in (*self.files, *self.extra))]
+        return {_told_apart(path, paths): text_sha256(path) for path in paths}
 
     def composition(self, files: Mapping[str, str]) -> dict[str, str]:
         """Fingerprints of the list of files and of each held-out set, which an added or removed file changes.
@@ -130,14 +128,24 @@ class TreePairs:
         return (int(index), *self.pair(index))
 
 
+def _told_apart(path: Path, paths: Sequence[Path]) -> str:
+    """The shortest end of a path that no other one has."""
+    lengths = range(1, len(path.parts))
+    ends = (path.parts[-length:] for length in lengths)
+    alone = (end for end in ends if sum(other.parts[-len(end) :] == end for other in paths) == 1)
+    return "/".join(next(alone, path.parts[1:]))
+
+
 def load(data: DataConfig) -> Corpus:
     """The treebank of a configuration. Raises DataError for a folder or file that cannot be used."""
     if data.kind == "toy":
         number = data.train_trees or TOY_TRAIN
-        trees = generate(number + 2 * TOY_HELD_OUT, data.seed)
-        dev, test = trees[number : number + TOY_HELD_OUT], trees[number + TOY_HELD_OUT :]
+        trees = generate(max(number, TOY_TRAIN) + 2 * TOY_HELD_OUT, data.seed)
+        # The held-out trees are the same ones, however many there are for training.
+        dev, test = (trees[start : start + TOY_HELD_OUT] for start in (TOY_TRAIN, TOY_TRAIN + TOY_HELD_OUT))
+        train = [*trees[:TOY_TRAIN], *trees[TOY_TRAIN + 2 * TOY_HELD_OUT :]][:number]
         described = f"built-in trees, generated from data.seed={data.seed}"
-        corpus = Corpus(described, trees[:number], dev, test, extra=tuple(extra_files(data.extra or ())))
+        corpus = Corpus(described, train, dev, test, extra=tuple(extra_files(data.extra or ())))
     else:
         split = find(Path(data.root or "").expanduser(), data.kind)
         files = (*split.train, *split.dev, *split.test)

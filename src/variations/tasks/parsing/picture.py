@@ -127,14 +127,19 @@ def _bracket(span: tuple[str, int, int]) -> tuple[str, int, int]:
 
 
 def _draw(nodes: list[_Node], base: float, way: int, colour: str) -> list[str]:
-    """Lines first, labels over them; `way` is -1 for a tree above its words and 1 below."""
+    """Lines first, labels over them; `way` is -1 for a tree above its words and 1 below.
+
+    A line to a child further down goes straight down below the level of its siblings, where it would cross their nodes.
+    """
     lines, labels = [], []
     for node in nodes:
         y = base + way * LEVEL * node.level
         for child in (nodes[number] for number in node.children):
             end = base + way * (LEVEL * child.level + 8)
-            ends = f'x1="{node.x:.1f}" y1="{y - way * 8:.1f}" x2="{child.x:.1f}" y2="{end:.1f}"'
-            lines.append(f'<line {ends} stroke="currentColor" stroke-opacity="0.4"/>')
+            bend = base + way * LEVEL * (node.level - 1) if child.level < node.level - 1 else end
+            lines.append(_line(node.x, y - way * 8, child.x, bend))
+            if bend != end:
+                lines.append(_line(child.x, bend, child.x, end))
         if node.differs:
             width = LETTER * len(node.label) + 8
             box = f'x="{node.x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" height="18" rx="3"'
@@ -142,6 +147,11 @@ def _draw(nodes: list[_Node], base: float, way: int, colour: str) -> list[str]:
         style = f' fill="{colour}" font-weight="bold"' if node.differs else ""
         labels.append(_text(node.x, y + 4, node.label, style))
     return lines + labels
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} stroke="currentColor" stroke-opacity="0.4"/>'
 
 
 def _text(x: float, y: float, words: str, style: str = "") -> str:

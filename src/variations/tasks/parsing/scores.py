@@ -14,16 +14,18 @@ from variations.tasks.parsing.trees import Tree
 
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, None))
 """Classes of sentence length in words, from and to."""
+WRONG = "WRONG"
 
 
 def with_gold_punctuation(predicted: Tree, gold: Tree) -> Tree:
-    """The predicted tree with the gold tag wherever either tag is one that EVALB deletes.
+    """The predicted tree with the gold tag wherever that is one that EVALB deletes, and with no other such tag.
 
     EVALB removes such words before it compares, so a comma tagged as a noun would make the sentence an error and remove
-    it from the sums, which would improve the score. Raises ValueError if the trees are over different words.
+    it from the sums, which would improve the score. A noun tagged as a comma gets the tag WRONG, which is none.
+    Raises ValueError if the trees are over different words.
     """
     tags = [
-        right.label if right.label in COLLINS.deleted or ours.label in COLLINS.deleted else ours.label
+        right.label if right.label in COLLINS.deleted else WRONG if ours.label in COLLINS.deleted else ours.label
         for ours, right in zip(predicted.leaves(), gold.leaves(), strict=True)
     ]
     finished: list[Tree] = []
