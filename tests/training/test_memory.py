@@ -151,6 +151,7 @@ def test_halves_hold_every_pair_once_and_no_columns_of_padding() -> None:
     target = torch.tensor([[5, 2, 0], [5, 6, 2], [2, 0, 0], [6, 2, 0], [7, 2, 0]])
     batch = Batch(source, target, torch.tensor([3, 1, 4, 15, 9]), 14, 11, (0, 0, 0))
     first, second = batching.halves(batch)
+    assert [a + b for a, b in zip(first.products, second.products, strict=True)] == [*batch.products]
     assert first.source.tolist() == [[5, 6, 7, 2], [6, 7, 2, 0], [2, 0, 0, 0]]
     assert first.target.tolist() == [[5, 2], [2, 0], [7, 2]]
     assert second.source.tolist() == [[5, 2, 0], [8, 9, 2]]

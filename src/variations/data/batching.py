@@ -257,13 +257,15 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
 
 def _rows(batch: Batch, first: int) -> Batch:
     source, target = _trimmed(batch.source[first::2]), _trimmed(batch.target[first::2])
+    s, t = source.ne(PAD).sum(1), target.ne(PAD).sum(1)
     return replace(
         batch,
         source=source,
         target=target,
         index=batch.index[first::2],
-        source_tokens=int(source.ne(PAD).sum()),
-        target_tokens=int(target.ne(PAD).sum()),
+        source_tokens=int(s.sum()),
+        target_tokens=int(t.sum()),
+        products=(int(s @ s), int(t @ t), int(s @ t)),
     )
 
 
