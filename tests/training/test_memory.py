@@ -149,7 +149,7 @@ def test_other_errors_are_not_taken_for_it(small: Any, made: Any, monkeypatch: p
 def test_halves_hold_every_pair_once_and_no_columns_of_padding() -> None:
     source = torch.tensor([[5, 6, 7, 2], [5, 2, 0, 0], [6, 7, 2, 0], [8, 9, 2, 0], [2, 0, 0, 0]])
     target = torch.tensor([[5, 2, 0], [5, 6, 2], [2, 0, 0], [6, 2, 0], [7, 2, 0]])
-    batch = Batch(source, target, torch.tensor([3, 1, 4, 15, 9]), 14, 11, (0, 0, 0))
+    batch = Batch(source, target, torch.tensor([3, 1, 4, 15, 9]), 13, 10, (39, 22, 25))
     first, second = batching.halves(batch)
     assert [a + b for a, b in zip(first.products, second.products, strict=True)] == [*batch.products]
     assert first.source.tolist() == [[5, 6, 7, 2], [6, 7, 2, 0], [2, 0, 0, 0]]
