@@ -100,6 +100,7 @@ def test_cells_ends_and_membership() -> None:
     assert one("model.dropout", "interval(0,0.3)").cells() is None
     tenths = one("model.dropout", "range(0.1, 0.4, 0.1)")
     assert (tenths.cells(), tenths.ends()) == (3, (0.1, 0.3))  # Hydra's sum comes to less than 0.4
+    assert tenths.override(0.1 + 2 * 0.1) == "model.dropout=0.3"  # Optuna's multiple is 0.30000000000000004
     rates = one("model.dropout", [0, 0.1])
     assert (rates.holds(0.0), rates.holds(0), rates.holds(False)) == (True, True, False)
     assert "there is a duplicate in 0, 0.0" in fault("model.dropout", [0, 0.0])

@@ -394,6 +394,12 @@ def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
     equal, replaced = idle_rows(Outcome.of(job) for job in expand([*words, "positions=sinusoidal"]))
     assert equal.startswith("transformer; learned_positions: these rows make the same changes")
     assert replaced.startswith("learned_positions: positions.kind=learned of the row's file is replaced by sinusoidal")
+    crossed = idle_rows(
+        Outcome.of(job) for job in expand([*words, "positions=sinusoidal", "model.attention_dropout=0,0.1"])
+    )
+    assert any(text.startswith("learned_positions,model.attention_dropout=0") for text in crossed)
+    axis = ["variation=quickstart/uniform", "model.attention_dropout=0.1,0.2", "size=tiny", f"runs={tmp_path}"]
+    assert idle_rows(Outcome.of(job) for job in expand(axis)) == []
 
 
 def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:

@@ -92,6 +92,20 @@ def test_a_row_whose_next_report_is_overdue_needs_longer(
     assert show.pace.sweep_left(outcomes) == pytest.approx(750 * 0.5 - 90, abs=1)
 
 
+def test_the_test_of_a_row_is_not_a_slower_step(
+    rows: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested, waiting = outcomes = rows("a", "b", changes=["trainer.max_steps=250"])
+    RunFolder(tested.folder.path).create(to_dict(tested.job.config))
+    tested.state = "submitted"
+    show = Overview(Console(file=StringIO()))
+    look(show, outcomes, tested.folder, 150, 250)
+    reported = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: reported + 500)
+    assert waiting.state == "pending"
+    assert show.pace.sweep_left(outcomes) == pytest.approx(250 * 0.1, abs=1)
+
+
 def test_a_row_that_has_made_its_last_step_is_being_tested(rows: Callable[..., list[Outcome]]) -> None:
     (row,) = outcomes = rows("a", changes=["trainer.max_steps=300"])
     RunFolder(row.folder.path).create(to_dict(row.job.config))

@@ -92,6 +92,8 @@ class Dimension:
         """The override that gives the key this value."""
         if isinstance(value, str):
             return f"{self.key}={QuotedString(value, Quote.single).with_quotes()}"
+        if isinstance(value, float) and self.step is not None:
+            value = round(value, 12)  # Optuna's multiples of the step have errors
         return f"{self.key}={word(value)}"
 
 

@@ -52,14 +52,19 @@ def replaced(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     found: dict[str, list[str]] = {}
     for name, config in configs.items():
-        variation, values = config.get("variation") or {}, flatten(config)
-        if (config.get("debug") or {}).get("name") or not (variation.get("row") and variation.get("table")):
+        variation, sweep, values = config.get("variation") or {}, config.get("sweep") or {}, flatten(config)
+        row, _, point = str(variation.get("row") or "").partition(",")
+        table = variation.get("table")
+        of_a_table = bool(sweep.get("rows") or sweep.get("table") or sweep.get("name") == table)  # and not of a grid
+        if not (row and table and of_a_table) or (config.get("debug") or {}).get("name"):
             continue
-        for key, value in stated(variation["row"], variation["table"]).items():
-            is_formula = isinstance(value, str) and "${" in value
-            if not is_formula and key in values and values[key] != value:
-                text = f"{key}={value} of the row's file is replaced by {values[key]}"
-                found.setdefault(text, []).append(name)
+        crossed = {word.partition("=")[0] for word in point.split(",")}
+        for key, written in stated(row, table).items():
+            value, now = _resolved(written, config), values.get(key)
+            if key not in values or key in crossed or key == "seed" or "${" in str(value):
+                continue
+            if value != now and str(value) != str(now):  # quoted numbers are texts
+                found.setdefault(f"{key}={value} of the row's file is replaced by {now}", []).append(name)
     return [
         f"{shortened(rows, ', ')}: {text}, which the sweep's overrides or the command line give to all rows."
         for text, rows in found.items()

@@ -212,8 +212,8 @@ class Pace:
     def _present_step_seconds(self, o: Outcome) -> float | None:
         """The same; longer where the next report is overdue, as when other work slows the machine down."""
         seconds = self._step_seconds(o)
-        if seconds is None:
-            return None
+        if seconds is None or self._trained(o):
+            return seconds
         (began, first), (_, last), apart = self._first[id(o)], self._last[id(o)], self._apart[id(o)]
         return max(seconds, (time.monotonic() - began) / (last + apart - first))
 

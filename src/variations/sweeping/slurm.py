@@ -177,7 +177,10 @@ class SlurmPool:
         passing = any(word in said for word in PASSING) and (several or others)
         if not passing and not (FULL in said and others):
             self._drop(batch)
-            fewer = "sweep.at_once=N keeps at most N runs in the queue; " if FULL in said and several else ""
+            fewer = ""
+            if FULL in said:
+                fewer = "If other jobs of yours fill the queue, repeat the command when some have ended. "
+                fewer += "sweep.at_once=N keeps at most N runs in the queue. " if several else ""
             raise UserError(
                 f"Slurm refuses the jobs: {refusal}. {fewer}Partition, account, time and other resources are keys of "
                 "hydra.launcher, such as hydra.launcher.partition=NAME; `sinfo -s` lists the partitions, "

@@ -133,8 +133,8 @@ def _composed(
 
 def _keys_of_a_command(config: RunConfig, head: RunConfig) -> Iterator[str]:
     """The keys by which a row would be stored or run in another way than its sweep."""
-    own: dict[str, tuple[Any, Any]] = {key: (getattr(config, key), None) for key in ("name", "rows", "seeds")}
-    own |= {key: (getattr(config, key), getattr(head, key)) for key in ("runs", "force")}
+    own: dict[str, tuple[Any, Any]] = {key: (getattr(config, key), None) for key in ("rows", "seeds")}
+    own |= {key: (getattr(config, key), getattr(head, key)) for key in ("name", "runs", "force")}
     own["sweep.name"] = config.sweep.name, head.sweep.name
     yield from (key for key, (value, expected) in own.items() if value != expected)
 

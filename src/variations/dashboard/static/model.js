@@ -109,7 +109,7 @@ window.V = window.V || {};
   /** One sentence: which variation matters among `rows`. */
   V.verdict = (sweep, rows) => {
     const scored = rows.filter((item) => item.score !== null && !item.not_compared);
-    if (!scored.length && sweep.runs.some((run) => run.state === "finished")) return `No finished run has a ${sweep.primary.label}`;
+    if (!scored.length && rows.some((item) => item.counts?.finished)) return `No finished run has a ${sweep.primary.label}`;
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const trained = scored.filter((item) => !item.not_trained);
     if (!trained.length) return "No row counts as trained";

@@ -1,5 +1,6 @@
 """A treebank as ids of words and of the symbols of linearised trees."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,8 +43,7 @@ class Corpus:
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of each file by its name, with as many of its folders as tell it from others of the same name."""
-        paths = [*dict.fromkeys(path.absolute() for path in (*self.files, *self.extra))]
-        return {_told_apart(path, paths): text_sha256(path) for path in paths}
+        return {name: text_sha256(path) for name, path in _told_apart((*self.files, *self.extra)).items()}
 
     def composition(self, files: Mapping[str, str]) -> dict[str, str]:
         """Fingerprints of the list of files and of each held-out set, which an added or removed file changes.
@@ -128,12 +128,16 @@ class TreePairs:
         return (int(index), *self.pair(index))
 
 
-def _told_apart(path: Path, paths: Sequence[Path]) -> str:
-    """The shortest end of a path that no other one has."""
-    lengths = range(1, len(path.parts))
-    ends = (path.parts[-length:] for length in lengths)
-    alone = (end for end in ends if sum(other.parts[-len(end) :] == end for other in paths) == 1)
-    return "/".join(next(alone, path.parts[1:]))
+def _told_apart(paths: Iterable[Path]) -> dict[str, Path]:
+    """The paths by their shortest ends that no other one has."""
+    left, found, length = [*dict.fromkeys(path.absolute() for path in paths)], dict[str, Path](), 0
+    while left:
+        length += 1
+        ends = Counter(path.parts[-length:] for path in left)
+        alone = [path for path in left if ends[path.parts[-length:]] == 1 or len(path.parts) <= length]
+        found |= {"/".join(path.parts[-length:]): path for path in alone}
+        left = [path for path in left if path not in {*alone}]
+    return found
 
 
 def load(data: DataConfig) -> Corpus:
