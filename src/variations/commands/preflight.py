@@ -118,7 +118,7 @@ def _single_faults(
     except ConfigError as error:
         return error.faults
     of_rows = isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
-    found = values(config) if of_rows else check(config)  # rules hold for the sweep's rows, which add their own keys
+    found = list(values(config)) if of_rows else check(config)  # rules hold for the rows, which add their own keys
     if runs_models and isinstance(config, RunConfig):
         found += [*_run_faults(config), *(Fault(("runs",), text) for text in _store_faults(config.runs))]
         task = named(config.task)

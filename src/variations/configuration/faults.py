@@ -31,23 +31,19 @@ def faults(config: Any) -> list[str]:
 
 def check(config: Any) -> list[Fault]:
     """Return every fault with its keys; rules that involve a faulty value are skipped."""
-    found = values(config)
+    found = list(values(config))
     if isinstance(config, RunConfig):
         wrong = {key for fault in found for key in fault.keys}
         found += [*RULES.broken(config, wrong), *named(config.task).rules.broken(config, wrong)]
     return found
 
 
-def values(config: Any) -> list[Fault]:
-    """Return the keys whose values are faulty by themselves, in any combination with others."""
-    return list(_values(config, ""))
-
-
-def _values(node: Any, prefix: str) -> Iterator[Fault]:
+def values(node: Any, prefix: str = "") -> Iterator[Fault]:
+    """The keys whose values are faulty by themselves, in any combination with others."""
     for item in dataclasses.fields(node):
         key, value = f"{prefix}{item.name}", getattr(node, item.name)
         if dataclasses.is_dataclass(value):
-            yield from _values(value, f"{key}.")
+            yield from values(value, f"{key}.")
             continue
         if value is None:
             continue  # the type decides where null is allowed

@@ -92,9 +92,11 @@ class Dimension:
         """The override that gives the key this value."""
         if isinstance(value, str):
             return f"{self.key}={QuotedString(value, Quote.single).with_quotes()}"
-        if isinstance(value, float) and self.step is not None:
-            value = round(value, 12)  # Optuna's multiples of the step have errors
-        return f"{self.key}={word(value)}"
+        return f"{self.key}={word(self.exact(value))}"
+
+    def exact(self, value: Any) -> Any:
+        """A multiple of the step without the error of its sum; any other value unchanged."""
+        return round(value, 12) if isinstance(value, float) and self.step is not None else value
 
 
 def _identity(value: Any) -> tuple[bool, Any]:

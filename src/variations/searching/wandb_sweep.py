@@ -120,7 +120,9 @@ def _parameter(dimension: Dimension) -> dict[str, Any]:
     if dimension.step is not None and (dimension.kind, dimension.step) != ("int", 1):
         cells = dimension.cells() or 1
         values = [dimension.low + index * dimension.step for index in range(cells)]
-        return {"values": [round(value, 12) for value in values]}  # quantised distributions may leave the interval
+        return {
+            "values": [dimension.exact(value) for value in values]
+        }  # quantised distributions may leave the interval
     if dimension.kind == "int":
         return {"distribution": "int_uniform", **ends}
     return {"distribution": "log_uniform_values" if dimension.log else "uniform", **ends}

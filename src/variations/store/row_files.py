@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,15 @@ def replaced(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     found: dict[str, list[str]] = {}
     for name, config in configs.items():
-        variation, sweep, values = config.get("variation") or {}, config.get("sweep") or {}, flatten(config)
+        variation, sweep = config.get("variation") or {}, config.get("sweep") or {}
         row, _, point = str(variation.get("row") or "").partition(",")
         table = variation.get("table")
         of_a_table = bool(sweep.get("rows") or sweep.get("table") or sweep.get("name") == table)  # and not of a grid
         if not (row and table and of_a_table) or (config.get("debug") or {}).get("name"):
             continue
-        crossed = {word.partition("=")[0] for word in point.split(",")}
-        for key, written in stated(row, table).items():
-            value, now = _resolved(written, config), values.get(key)
-            if key not in values or key in crossed or key == "seed" or "${" in str(value):
-                continue
-            if value != now and str(value) != str(now):  # quoted numbers are texts
-                found.setdefault(f"{key}={value} of the row's file is replaced by {now}", []).append(name)
+        crossed = [word.partition("=")[0] for word in point.split(",") if word]
+        for key, (now, written) in _unlike(row, table, config, ["seed", *crossed]).items():
+            found.setdefault(f"{key}={written} of the row's file is replaced by {now}", []).append(name)
     return [
         f"{shortened(rows, ', ')}: {text}, which the sweep's overrides or the command line give to all rows."
         for text, rows in found.items()
@@ -157,14 +153,19 @@ def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
 
     Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
     """
-    flat, usual, silent = flatten(config), defaults(config), _silent(config)
+    return _unlike(row, table, config, _silent(config))
+
+
+def _unlike(row: str, table: str, config: Mapping[str, Any], silent: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """Keys whose value in a row's file is not that of a configuration, which comes first, but for `silent` keys."""
+    flat, usual = flatten(config), defaults(config)
     found = {}
     for key, written in stated(row, table).items():
         now = _resolved(written, config)
         if covered(key, silent) or is_incidental(key, config) or "${" in str(now):
             continue
         old = flat.get(key, usual.get(key))
-        if old != now:
+        if old != now and str(old) != str(now):  # a quoted number is a text
             found[key] = (old, now)
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hydra.core.override_parser.types import Glob, Override, RangeSweep
 
 from variations.configuration.compose import compose_run, to_dict
-from variations.configuration.overrides import range_values, typed_keys, values_of
+from variations.configuration.overrides import typed_keys, values_of
 from variations.configuration.schema import RunConfig
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, safe_name
@@ -86,12 +86,10 @@ def combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
 
 
 def _each_value(override: Override) -> list[str]:
-    if isinstance(override.value(), Glob):
-        return [f"{override.key_or_group}={name}" for name in values_of(override)]
+    if isinstance(override.value(), Glob) or isinstance(override._value, RangeSweep):
+        return [f"{override.get_key_element()}={value}" for value in values_of(override)]
     if not override.is_sweep_override():
         return [text_of(override)]
-    if isinstance(override._value, RangeSweep):
-        return [f"{override.get_key_element()}={value}" for value in range_values(override._value)]
     values = dict.fromkeys(override.sweep_string_iterator())  # each once
     return [f"{override.get_key_element()}={value}" for value in values]
 
