@@ -46,6 +46,9 @@ def test_a_run_that_is_not_there_or_not_finished_is_told(tmp_path: Path) -> None
     RunFolder(tmp_path / "run").create({"seed": 1}).set_status("failed", "why")
     with pytest.raises(UserError, match="is failed, not finished"):
         variations.load(tmp_path / "run")
+    RunFolder(tmp_path / "run").set_status("finished")
+    with pytest.raises(UserError, match=r"has no result\.json, or a damaged one: run the same training command again"):
+        variations.load(tmp_path / "run")
 
 
 def test_a_run_stays_the_same_in_another_folder(make_run: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +118,8 @@ def test_what_cannot_be_translated_is_told(tmp_path: Path) -> None:
     run = api.TrainedRun(tmp_path, config, {})
     with pytest.raises(TypeError, match=r"list of lines: \['a cat'\], not 'a cat'"):
         run.translate("a cat")
+    with pytest.raises(TypeError, match="translate needs lines of text, not None"):
+        run.translate(["a cat", None])
     with pytest.raises(ConfigError) as told:
         named("translation").answering(RunFolder(tmp_path), config, None, beam=0, alpha=float("nan"))
     assert told.value.faults == ["beam=0: must be at least 1.", "alpha=nan: must be a finite number."]
@@ -125,6 +130,8 @@ def test_all_faults_are_told_before_training() -> None:
     with pytest.raises(ConfigError) as error:
         variations.train("modle=weighted", "decode.beam=0")
     assert len(error.value.faults) == 2
+    with pytest.raises(TypeError, match="train needs overrides as texts"):
+        variations.train(["model.N=1"])
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
         ("variation=uniform", "Did you mean 'quickstart/uniform' or 'weighted_table3/uniform'?"),
         ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
         ("beam_size=5", "Did you mean decode.beam=5?"),
-        ("max_epochs=5", "Did you mean trainer.max_steps=5?"),
+        ("max_epochs=5", "the length of training is counted in updates: trainer.max_steps."),
         ("gpus=2", "Did you mean trainer.devices=2?"),
         ("quick=recipe", "there is no key or group 'quick'"),
         ("trainer.max_step=5", "Did you mean trainer.max_steps=5?"),

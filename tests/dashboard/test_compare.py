@@ -10,6 +10,7 @@ import yaml
 from sacrebleu.metrics.bleu import BLEU
 
 from variations.dashboard.api import Api
+from variations.dashboard.compare import RESTARTED
 from variations.dashboard.store import Store
 
 Maker = Callable[..., Path]
@@ -122,6 +123,15 @@ def test_a_run_of_another_task_has_no_scores_to_compare(root: Path) -> None:
         found = json.loads(Api(Store(root)).answer("compare", {"ids": ",".join(ids)}))
         assert all(score["values"][1] is None for score in found["scores"])
         assert f"{ids[1]} has another task than {ids[0]}: its scores are not shown." in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_runs_of_several_restarts_are_told_that_their_chance_is_left_out(root: Path) -> None:
+    ids = ("q/base/seed1", "q/wide/seed1")
+    assert RESTARTED not in compared(root, *ids)[0]["notes"]
+    path = root / f"{ids[1]}/result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"restarts": 3}), encoding="utf-8")
+    assert RESTARTED in compared(root, *ids)[0]["notes"]
 
 
 @pytest.mark.usefixtures("pair")

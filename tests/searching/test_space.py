@@ -41,6 +41,7 @@ def fault(key: str, value: Any) -> str:
             "range(0, 0.35, 0.1)",
             {"type": "float", "low": 0.0, "high": pytest.approx(0.3), "step": 0.1, "log": False},
         ),
+        ("recipe.lr", "range(2, 2.5, 0.5)", {"type": "float", "low": 2.0, "high": 2.0, "step": 0.5, "log": False}),
         (
             "model.d_ff",
             "tag(log, interval(64, 1024))",

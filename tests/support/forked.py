@@ -38,7 +38,17 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
-HEAVY = ("torch", "numpy", "pytorch_lightning", "hydra", "sentencepiece", "sacrebleu", "rich.progress", "requests")
+HEAVY = (
+    "torch",
+    "numpy",
+    "pytorch_lightning",
+    "hydra",
+    "sentencepiece",
+    "sacrebleu",
+    "sacremoses",
+    "rich.progress",
+    "requests",
+)
 """Slow imports. None of them is our code."""
 OUR_IMPORT = re.compile(r"^\s*(from|import) variations\b", re.MULTILINE)
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())

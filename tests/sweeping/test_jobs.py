@@ -400,6 +400,8 @@ def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
     assert any(text.startswith("learned_positions,model.attention_dropout=0") for text in crossed)
     axis = ["variation=quickstart/uniform", "model.attention_dropout=0.1,0.2", "size=tiny", f"runs={tmp_path}"]
     assert idle_rows(Outcome.of(job) for job in expand(axis)) == []
+    table = ["variation=attention_table3/A_h4", "model.h=2,4", "size=tiny", f"runs={tmp_path}"]
+    assert idle_rows(Outcome.of(job) for job in expand([*table, "sweep.name=attention_table3"])) == []
 
 
 def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:

@@ -68,6 +68,24 @@ def test_a_key_or_a_choice_that_a_file_has_lost_is_noticed(
     assert (noted in build(sweep, store).lines[0].notes) == (now is not None)
 
 
+@pytest.mark.parametrize("written", ["1e-1", "1E-1", "1.E-01", "0.1"])
+def test_a_number_with_an_exponent_is_a_number(
+    written: str, make_run: Any, store: Path, configuration: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyYAML, unlike OmegaConf, takes some of these for text."""
+    folder = tmp_path / "conf" / "variation" / "mine"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path / "conf"])
+    (folder / "one.yaml").write_text(f"variation: {{table: mine, row: one}}\nrecipe: {{lr: {written}}}\n")
+    sweep = SweepConfig(name="mine", rows=["one"], seeds=[1])
+    for lr in (0.1, 0.2):
+        config = configuration(variation__table="mine", variation__row="one", recipe__lr=lr)
+        make_run("mine", "one", 1, 31.0, config=config)
+        (line,) = build(define(sweep, store=store), store).lines
+        assert any("another configuration" in note for note in line.notes) == (lr != 0.1)
+        shutil.rmtree(store / "mine")
+
+
 def test_a_row_file_that_was_copied_to_another_table_is_looked_up_where_it_is(
     make_run: Any, store: Path, configuration: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """W&B: a real wandb-core reports real runs, which are killed and resumed, to a service on loopback."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -185,7 +186,10 @@ def test_syncing_an_offline_run_gives_what_online_logging_gives(online: tuple[Pa
             (folder / "wandb.json").write_text('{"id": "same"}')
             done = python(MIRROR, folder, mode, 0, env=environment(service, tmp_path / mode))
             assert done.returncode == 0, done.stderr
+            if mode == "online":
+                assert re.search(r"^W&B: http\S+/runs/same$", done.stderr, re.MULTILINE), done.stderr
         [offline] = (folder / "wandb").glob("offline-run-*")
+        assert f"W&B: logged offline; `wandb sync {offline}` sends it\n" in done.stderr
         for _ in range(2):  # the second sync changes nothing
             command = [Path(sys.executable).with_name("wandb"), "sync", "--include-synced", offline]
             env = environment(later, tmp_path / "offline")

@@ -148,7 +148,7 @@ def test_on_a_gpu_the_first_bad_update_is_named_before_anything_is_saved(
 
 
 def test_put_off_looks_find_the_first_of_several() -> None:
-    guard = Guard(0, eager=False, ranks=Ranks())
+    guard = Guard(0, eager=False, ranks=Ranks(), advice="wait")
     pairs = [torch.arange(7)]
     for step, loss in ((1, 1.0), (2, float("nan")), (3, float("inf"))):
         seen = Seen(step, f"epoch 0, batch {step - 1}", torch.tensor(loss), pairs, torch.tensor(1.0))
@@ -162,7 +162,7 @@ def test_put_off_looks_find_the_first_of_several() -> None:
 def test_an_update_after_which_the_dev_loss_is_not_finite_fails_the_run(small: Any, made: Any) -> None:
     config = small("trainer.max_steps=1", "recipe.lr=1e30", "recipe.warmup=1")  # loss and gradient are still finite
     folder = made(config, "run")
-    with pytest.raises(RunFailedError, match=r"^The dev loss is not finite after step 1: training has diverged\."):
+    with pytest.raises(RunFailedError, match=r"^The dev loss is not finite after step 1: training has diverged; lower"):
         fit(config, folder, Interrupt())
     assert checkpoints.full(folder.checkpoints) == []
     assert folder.measurements.read() == []
@@ -170,6 +170,6 @@ def test_an_update_after_which_the_dev_loss_is_not_finite_fails_the_run(small: A
 
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
 def test_weights_that_are_not_finite_are_not_tested(bad: float) -> None:
-    refuse_bad_weights([torch.ones(2), torch.zeros(0)])
-    with pytest.raises(RunFailedError, match="The trained weights are not finite: training has diverged"):
-        refuse_bad_weights([torch.ones(2), torch.tensor([1.0, bad])])
+    refuse_bad_weights([torch.ones(2), torch.zeros(0)], "wait")
+    with pytest.raises(RunFailedError, match=r"^The trained weights are not finite: training has diverged; wait\.$"):
+        refuse_bad_weights([torch.ones(2), torch.tensor([1.0, bad])], "wait")

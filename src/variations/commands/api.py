@@ -68,6 +68,9 @@ class TrainedRun:
         """
         if isinstance(lines, str):
             raise TypeError(f"translate needs a list of lines: [{lines!r}], not {lines!r}")
+        lines = list(lines)
+        if wrong := [line for line in lines if not isinstance(line, str)]:
+            raise TypeError(f"translate needs lines of text, not {wrong[0]!r}")
         from variations.configuration.tasks import named
         from variations.store.ledger import RunFolder
 
@@ -127,7 +130,9 @@ def load(run: str | Path) -> TrainedRun:
 
     folder = RunFolder.open(Path(run).expanduser().absolute())  # it stays this run if the current folder changes
     if not folder.finished():
-        raise UserError(f"{run} is {folder.state()}, not finished: run the same training command again to finish it.")
+        state = folder.state()
+        fault = "has no result.json, or a damaged one" if state == "finished" else f"is {state}, not finished"
+        raise UserError(f"{run} {fault}: run the same training command again to finish it.")
     return TrainedRun(folder.path, compose.load(folder.path / "config.yaml"), folder.result() or {})
 
 
@@ -148,6 +153,8 @@ def train(*overrides: str) -> TrainedRun:
     from variations.configuration.schema import RunConfig
     from variations.system.errors import ConfigError
 
+    if wrong := [line for line in overrides if not isinstance(line, str)]:
+        raise TypeError(f'train needs overrides as texts, train("model.N=1", "seed=2"), not {wrong[0]!r}')
     if found := preflight(overrides, RunConfig, "train", runs_models=True):
         raise ConfigError(found)
     return load(execute(compose_run(overrides)))

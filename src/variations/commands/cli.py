@@ -34,7 +34,7 @@ from variations.configuration.compose import (
     to_config,
 )
 from variations.configuration.doors import open_given, open_typed
-from variations.configuration.hydra_door import VERSION_BASE, flags
+from variations.configuration.hydra_door import VERSION_BASE, flags, known_mode, mode
 from variations.configuration.overrides import is_axis, typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.rules import is_text
@@ -92,7 +92,8 @@ def command(
             flags_typed = [word for word in sys.argv[1:] if word not in args.overrides]
             args.overrides = reworded(args.overrides)
             sys.argv[1:] = [*flags_typed, *args.overrides]
-        several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
+        asked = mode(args.overrides)
+        several = args.multirun or asked is RunMode.MULTIRUN
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
             if several and not multirun and not (args.cfg or args.info):
                 fail(ConfigError([f"--multirun is for {spelled('train')}; leave it out here."]))
@@ -112,7 +113,8 @@ def command(
         if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
-        _run(task, schema, config_name)
+        with known_mode(asked):
+            _run(task, schema, config_name)
 
     return main
 

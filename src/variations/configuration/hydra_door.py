@@ -5,7 +5,8 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 
 import copy
 from argparse import ArgumentParser
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
 from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
 from hydra._internal.defaults_list import create_defaults_list
+from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.default_element import GroupDefault, InputDefault
@@ -32,7 +34,7 @@ from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"
 
-__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of"]
+__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "known_mode", "loader_of", "mode"]
 
 
 class _Repository(ConfigRepository):
@@ -210,6 +212,24 @@ def instantiate(settings: Any, where: str) -> Any:
         hint = f". {INSTALL}" if isinstance(cause, ImportError) else ""
         text = f"{where}: {settings['_target_']} cannot be created: {' '.join(str(cause).split())}{hint}"
         raise ConfigError([text]) from error
+
+
+def mode(overrides: Iterable[str]) -> RunMode | None:
+    """The value of `hydra.mode` among what was typed; None if it was not."""
+    split = (word.lstrip("+").partition("=") for word in overrides)
+    values = [value for key, _, value in split if key == "hydra.mode" and value in RunMode.__members__]
+    return RunMode[values[-1]] if values else None
+
+
+@contextmanager
+def known_mode(found: RunMode | None) -> Iterator[None]:
+    """Spare Hydra from composing everything once more only to read `hydra.mode`, which no file of ours sets."""
+    own = Hydra.get_mode
+    Hydra.get_mode = lambda *_, **__: found  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Hydra.get_mode = own  # type: ignore[method-assign]
 
 
 def flags() -> ArgumentParser:

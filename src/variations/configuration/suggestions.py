@@ -24,8 +24,6 @@ OTHER_NAMES = {
     "batch_size": "recipe.batch_tokens",
     "warmup_steps": "recipe.warmup",
     "steps": "trainer.max_steps",
-    "epochs": "trainer.max_steps",
-    "max_epochs": "trainer.max_steps",
     "gpus": "trainer.devices",
     "accumulate_grad_batches": "trainer.tokens_per_batch",
     "beam_size": "decode.beam",
@@ -51,9 +49,11 @@ ANSWERS = {
     "trainer.progress",
     "model.activation": "it is ReLU, as in the paper; for another one, write a class that derives from Transformer "
     "(docs/adding-a-variation.md, A part of the Transformer)",
+    "epochs": "the length of training is counted in updates: trainer.max_steps",
     "print_config": "--cfg job prints the configuration",
 }
 """What to type here for groups and keys that other projects have."""
+ANSWERS |= dict.fromkeys(("max_epochs", "trainer.max_epochs"), ANSWERS["epochs"])
 ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
 
 OPTIONAL = ("sweep", "variation")

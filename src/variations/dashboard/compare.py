@@ -30,6 +30,10 @@ MOST = 20
 SILENT = ("variation", "trainer.progress")
 UNTOLD = ("schema", "time", "command", "git.diff_cut_characters")
 DRAWS, LEVEL = 1000, 0.95
+RESTARTED = (
+    "Each run reports one of its restarts. The intervals here do not cover the chance between restarts; those of the "
+    "table do, and are wider."
+)
 Test = tuple[float, float, float]
 """Lower and upper end of the interval, and p."""
 
@@ -44,6 +48,8 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     same = [task_of(one.config).name == task.name for one in known]
     others = [run.id for run, alike in zip(runs, same, strict=True) if not alike]
     notes += [f"{name} has another task than {runs[0].id}: its scores are not shown." for name in others]
+    if any((one.result.get("restarts") or 1) > 1 for one, alike in zip(known, same, strict=True) if alike):
+        notes.append(RESTARTED)
     tested = [
         TestedRun(run.folder, one.config, one.result if alike else {})
         for run, one, alike in zip(runs, known, same, strict=True)

@@ -78,7 +78,7 @@ def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: in
 
     handles = [Line2D([], [], **look) for _, look in lines]
     names = [name for name, _ in lines]
-    figure.legend(handles, names, loc="outside upper center", ncols=columns, **options)
+    figure.legend(handles, names, loc="outside upper center", ncols=columns, **{"handlelength": 3.5, **options})
     # 16 characters of this size are an inch wide; a sentence that is longer than the figure would be cut.
     width = int(16 * figure.get_figwidth())
     wrapped = "\n".join(fill(line, width) for line in note.split("\n"))

@@ -142,11 +142,12 @@ def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:
 
 
 def _plain_ticks(axes: Sequence[Any]) -> None:
-    """Use ticks at 1, 2, 5, 10 instead of powers of ten on logarithmic axes."""
+    """Use ticks at 1, 2, 5, 10 instead of powers of ten on logarithmic axes; more within less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in axes:
-        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7), numticks=20))
+        low, high = sorted(axis.get_view_interval())
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 5, 7), numticks=20))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
 

@@ -357,7 +357,8 @@ def _baseline_values(
         if not dimension.holds(value):
             found.append(
                 f"sweep.search.baseline={name} has {dimension.key}={value}, which is not in its space "
-                f"({dimension.text()}): widen the space, or start from another row."
+                f"({dimension.text()}): widen the space, start from another row, or "
+                "from none (sweep.search.baseline=null)."
             )
     return values, found
 

@@ -198,7 +198,7 @@ def _range(key: str, sweep: RangeSweep, problems: list[str]) -> Dimension | None
     if not values or sweep.step <= 0:
         problems.append(f"{key}: this range is empty; its end is not included: range(1,5) is 1 to 4.")
         return None
-    number = int if all(float(value).is_integer() for value in values) else float
+    number = int if all(float(value).is_integer() for value in (*values, sweep.step)) else float
     low, high, step = number(values[0]), number(values[-1]), number(sweep.step)
     return Dimension(key, number.__name__, low, high, step)
 

@@ -99,5 +99,5 @@ def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes)
     return (
         f"{path} contains a run of another configuration; {_listed(changes)}"
         f"{_remedies(changes)}, start a new attempt (force=true), or, to continue the run with the new values, allow "
-        f"them: resume.allow=[{','.join([*allowed(config), *changes])}]."
+        f"them: 'resume.allow=[{','.join([*allowed(config), *changes])}]'."
     )

@@ -50,20 +50,24 @@ def replaced(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     Args:
         configs: The configuration of each row, by its name; trial runs (`debug`) are passed over.
     """
-    found: dict[str, list[str]] = {}
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for name, config in configs.items():
         variation, sweep = config.get("variation") or {}, config.get("sweep") or {}
         row, _, point = str(variation.get("row") or "").partition(",")
         table = variation.get("table")
         of_a_table = bool(sweep.get("rows") or sweep.get("table") or sweep.get("name") == table)  # and not of a grid
-        if not (row and table and of_a_table) or (config.get("debug") or {}).get("name"):
-            continue
+        if row and table and of_a_table and not (config.get("debug") or {}).get("name"):
+            rows.setdefault((row, table, point), []).append(name)
+    found: dict[str, list[str]] = {}
+    for (row, table, point), names in rows.items():
         crossed = [word.partition("=")[0] for word in point.split(",") if word]
-        for key, (now, written) in _unlike(row, table, config, ["seed", *crossed]).items():
-            found.setdefault(f"{key}={written} of the row's file is replaced by {now}", []).append(name)
+        unlike = [_unlike(row, table, configs[name], ["seed", *crossed]) for name in names]
+        for key, (now, written) in unlike[0].items():
+            if all(each.get(key) == (now, written) for each in unlike):  # otherwise it is the axis of a grid
+                found.setdefault(f"{key}={written} of the row's file is replaced by {now}", []).extend(names)
     return [
-        f"{shortened(rows, ', ')}: {text}, which the sweep's overrides or the command line give to all rows."
-        for text, rows in found.items()
+        f"{shortened(names, ', ')}: {text}, which the sweep's overrides or the command line give to all rows."
+        for text, names in found.items()
     ]
 
 
@@ -174,7 +178,7 @@ def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
     """The value of `${width:64}` and the like under the run's recipe; any other value unchanged."""
     match = _SCALED.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
+        number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value)  # no number for PyYAML
         return float(value) if number else value
     return scaled(float(match[2]), match[1], (config.get("recipe") or {}).get("scale") or {})
 

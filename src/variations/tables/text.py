@@ -167,7 +167,7 @@ def _print(console: Any, grid: Grid, width: int | None) -> None:
     console.print(_drawn(grid, shown, _widths(grid, shown, width)))
     notes = footnotes(replace(grid, notes=used_notes(grid, shown)), lambda mark: _superscripts("", (mark,)))
     if hidden:
-        notes.append(f"A wider terminal, or format=markdown, also shows: {', '.join(hidden)}.")
+        notes.append(f"A wider terminal, or format=markdown, also shows: {'; '.join(hidden)}.")
     for line in notes:
         console.print(Text(line), soft_wrap=width is None)
     for gap in grid.gaps:

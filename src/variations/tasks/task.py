@@ -345,6 +345,8 @@ class Task(Configured, Protocol):
     """Numbers of its own for which, for that time, it only matters whether they are zero."""
     smaller: str = "lower the batch size, or the model's"
     """What to do if memory is short: `lower trainer.tokens_per_batch`."""
+    steadier: str = "lower recipe.lr, lengthen recipe.warmup, or set recipe.clip"
+    """What to change if training diverges."""
 
     def settings(self, config: Any) -> str:
         """The main settings of a base row, in the papers' symbols; by default the parts of a single run's name."""

@@ -44,8 +44,8 @@ class Guard:
     synchronisation, so it is deferred to the next `settle`, which comes before anything is saved.
     """
 
-    def __init__(self, allowed: int, eager: bool, ranks: Ranks) -> None:
-        self.allowed, self.eager, self.ranks = allowed, eager or allowed > 0, ranks
+    def __init__(self, allowed: int, eager: bool, ranks: Ranks, advice: str) -> None:
+        self.allowed, self.eager, self.ranks, self.advice = allowed, eager or allowed > 0, ranks, advice
         self._pending: deque[Seen] = deque()
 
     def skips(self, seen: Seen, skipped: int) -> bool:
@@ -62,7 +62,7 @@ class Guard:
             return False
         told = self._tell(seen)
         if skipped >= self.allowed:
-            raise RunFailedError(_advice(told, self.allowed))
+            raise RunFailedError(self._failure(told))
         log.warning("%s The update is skipped (%d of at most %d).", told, skipped + 1, self.allowed)
         return True
 
@@ -80,42 +80,42 @@ class Guard:
         first = bad.index(True) if True in bad else len(seen)
         (agreed,) = self.ranks.max([len(seen) - first])  # the earliest on any rank
         if agreed:
-            raise RunFailedError(_advice(self._tell(seen[len(seen) - agreed]), self.allowed))
+            raise RunFailedError(self._failure(self._tell(seen[len(seen) - agreed])))
 
     def _tell(self, seen: Seen) -> str:
         mine = None
         if not bool(seen.loss.isfinite()):
             rows = [int(i) for i in torch.cat([torch.as_tensor(items).flatten() for items in seen.items])[:5]]
-            mine = f"{seen.where}, with the training items {', '.join(map(str, rows))}, …"
+            mine = seen.where + (f", with the training items {', '.join(map(str, rows))}, …" if rows else "")
         found = self.ranks.gather(mine)
         at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]
         what = "loss" if at_fault else "gradient"
         return f"The {what} is not finite at step {seen.step} ({'; '.join(at_fault) or seen.where})."
 
+    def _failure(self, told: str) -> str:
+        if self.allowed:
+            told += f" {self.allowed} such updates have been skipped already (trainer.max_nan_steps)."
+        advice = self.advice[0].upper() + self.advice[1:]
+        return f"{told} {advice}, or let trainer.max_nan_steps such updates be skipped."
 
-def refuse_diverged(dev_loss: float, step: int) -> None:
-    """Refuse to go on with weights whose dev loss is not finite.
+
+def refuse_diverged(dev_loss: float, step: int, advice: str) -> None:
+    """Refuse to go on with weights whose dev loss is not finite; `advice` is the task's `steadier`.
 
     Raises:
         RunFailedError: It is infinite or NaN.
     """
     if not math.isfinite(dev_loss):
-        raise RunFailedError(f"The dev loss is not finite after step {step}: training has diverged. {_REMEDIES}.")
+        raise RunFailedError(f"The dev loss is not finite after step {step}: training has diverged; {advice}.")
 
 
-def refuse_bad_weights(weights: Iterable[Tensor]) -> None:
+def refuse_bad_weights(weights: Iterable[Tensor], advice: str) -> None:
     """Refuse to test weights that are not finite: training may end without a validation after its last update.
+
+    `advice` is the task's `steadier`.
 
     Raises:
         RunFailedError: A number is infinite or NaN.
     """
     if not all(bool(tensor.isfinite().all()) for tensor in weights):
-        raise RunFailedError(f"The trained weights are not finite: training has diverged. {_REMEDIES}.")
-
-
-_REMEDIES = "Lower recipe.lr, lengthen recipe.warmup, or set recipe.clip"
-
-
-def _advice(told: str, allowed: int) -> str:
-    already = f" {allowed} such updates have been skipped already (trainer.max_nan_steps)." if allowed else ""
-    return f"{told}{already} {_REMEDIES}, or let trainer.max_nan_steps such updates be skipped."
+        raise RunFailedError(f"The trained weights are not finite: training has diverged; {advice}.")

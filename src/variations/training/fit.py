@@ -198,4 +198,9 @@ def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
             folder.path,
             lines[-1].get("step"),
         )
-    return None if path is None else str(path)
+    if path is None:
+        return None
+    if config.trainer.progress and processes.global_rank() == 0 and source is folder:
+        step = path.stem.removeprefix("step")
+        print(f"{label(config, folder)} continues from step {step}", file=sys.stderr, flush=True)
+    return str(path)

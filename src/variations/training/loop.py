@@ -183,7 +183,7 @@ class Loop(pl.Callback):
             task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics[task.task.monitor]
-            refuse_diverged(watched, step)
+            refuse_diverged(watched, step, task.task.steadier)
             if self.best is None or watched < self.best:
                 self.best = watched
                 self._save_weights(trainer, task, checkpoints.BEST, step)

@@ -30,7 +30,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         print(f"{label(config, folder)} step {trained.steps} · testing", file=sys.stderr, flush=True)
     experiment, source = step.experiment, trained_in(folder, config.variation.source)
     weights, steps = final_weights(config, folder)
-    refuse_bad_weights(weights.values())
+    refuse_bad_weights(weights.values(), task.steadier)
     step.model.load_state_dict(weights)
     step.to(trained.place.device).eval()
     result: dict[str, Any] = {"schema": 1} | experiment.test(folder, trained.place)

@@ -148,7 +148,7 @@ class Step(pl.LightningModule):
         """Connect to the other ranks, and check what the device supports."""
         self.ranks = Ranks(self.trainer.world_size)
         self.place = Place(self.trainer)
-        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
+        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks, self.task.steadier)
         self.experiment.start(self.place)
         if self.average is not None:
             self.average.start(self.model)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,25 @@ def test_an_update_that_is_split_for_memory_is_the_same(tmp_path: Path, monkeypa
     assert whole.step.budget.oom_splits == 0 < split.step.budget.oom_splits
     for name, weights in whole.step.model.state_dict().items():
         torch.testing.assert_close(split.step.model.state_dict()[name], weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epochs", "told"), [(1, False), (2, True)])
+def test_a_run_that_ends_within_its_linear_start_says_so(epochs: int, told: bool, tmp_path: Path) -> None:
+    """An epoch has four batches."""
+    words = ["trainer.max_steps=5", f"recipe.linear_epochs={epochs}", "logger=none", f"runs={tmp_path}"]
+    result = RunFolder(execute(config(*words))).result() or {}
+    text = "training ended within its linear start (8 updates), so it was tested without the softmax over memories"
+    assert result.get("remarks", []) == [text] * told
+
+
+@pytest.mark.slow
+def test_a_run_that_diverges_names_the_keys_of_its_task_and_no_questions(tmp_path: Path) -> None:
+    of = config("trainer.max_steps=8", "recipe.lr=1e30", "logger=none", f"runs={tmp_path}")
+    with pytest.raises(RunFailedError) as failed:
+        execute(of)
+    told = r"not finite at step \d \(epoch \d, batch \d\)\. Lower recipe\.lr \(with .*\) or recipe\.norm, or "
+    assert re.search(told, str(failed.value))
 
 
 @pytest.mark.slow

@@ -1,9 +1,9 @@
 """The stories of a run as a Lightning data module: a group of questions for each network, and joint batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytorch_lightning as pl
@@ -42,15 +42,15 @@ class Batch:
     """A batch for each group's network."""
 
     stories: dict[str, Stories]
-    index: list[int]
-    """Epoch and batch, which identify it."""
+    index: ClassVar[Sequence[int]] = ()
+    """No items to name: each restart of each network has drawn its own."""
 
     def __len__(self) -> int:
         return sum(stories.answers.numel() for stories in self.stories.values())
 
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on another device."""
-        return Batch({name: stories.to(device) for name, stories in self.stories.items()}, self.index)
+        return Batch({name: stories.to(device) for name, stories in self.stories.items()})
 
 
 class EpochBatches:
@@ -75,7 +75,7 @@ class EpochBatches:
         drawn = {group.name: self._draw(group, epoch) for group in self.groups}
         for number in range(done, len(self)):
             self._position = (epoch, number + 1)  # before the yield: Lightning counts, and does not ask for another
-            yield Batch({name: draws.batch(number) for name, draws in drawn.items()}, [epoch, number])
+            yield Batch({name: draws.batch(number) for name, draws in drawn.items()})
 
     def _draw(self, group: Group, epoch: int) -> Draws:
         recipe = self.config.recipe

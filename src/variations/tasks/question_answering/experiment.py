@@ -83,7 +83,7 @@ class QuestionAnsweringExperiment(Experiment):
         first, second = (
             {name: pair[half] for name, pair in both.items() if pair[half].answers.numel()} for half in (0, 1)
         )
-        return Batch(first, batch.index), Batch(second, batch.index)
+        return Batch(first), Batch(second)
 
     def before_update(self, units: int) -> None:
         """Turn the gradient, a mean over the update's questions, into each network's sum, and clip its norm."""
@@ -138,7 +138,17 @@ class QuestionAnsweringExperiment(Experiment):
             "loss": {"dev_nll": dev["dev/loss"]},
             "restarts": self.restarts,
             "networks": chosen,
-        } | ({"not_of_babi": self.data.not_of_babi} if self.data.not_of_babi else {})
+        } | self._remarks()
+
+    def _remarks(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"not_of_babi": self.data.not_of_babi} if self.data.not_of_babi else {}
+        if any(isinstance(net, MemN2N) and bool(net.linear.any()) for net in self.network.values()):
+            start = self.config.recipe.linear_epochs * self.batches
+            found["remarks"] = [
+                f"training ended within its linear start ({start:,} updates), so it was tested without the softmax "
+                "over memories"
+            ]
+        return found
 
     def _test(self, group: Group) -> dict[str, Any]:
         """Training errors and losses of a group's restarts, and their mistakes (R, Q) in each test."""

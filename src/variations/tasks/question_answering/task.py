@@ -68,6 +68,7 @@ class QuestionAnswering(Measures):
     )
     loss_unit = "questions"
     monitor = "dev/loss"
+    steadier = "lower recipe.lr (with recipe.linear_epochs, recipe.linear_lr) or recipe.norm"
     limited = False
     curves: Mapping[str, Recorded] = {
         "dev/error": Recorded("dev error, %"),

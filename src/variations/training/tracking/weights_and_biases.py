@@ -11,7 +11,9 @@ import logging
 import math
 import re
 import secrets
+import shlex
 import shutil
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
+from variations.configuration.doors import shown
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.figures.weights import KEY
@@ -189,8 +192,11 @@ class WeightsAndBiases:
                 self.run.save(str(place / name), base_path=str(place), policy="now")
 
     def close(self, exit_code: int) -> None:
-        """End the W&B run of this process."""
+        """End the W&B run of this process, and tell where it is."""
+        place = f"`wandb sync {shlex.quote(shown(Path(self.run.dir).parent))}` sends it"
+        told = f"logged offline; {place}" if self.run.offline else self.run.url
         self.run.finish(exit_code=exit_code)
+        print(f"W&B: {told}", file=sys.stderr, flush=True)
 
     def abandon(self) -> None:
         """End W&B's helper process, which is probably gone, without the traceback that W&B would print at exit."""

@@ -217,6 +217,9 @@ def test_test_pairs_in_the_training_text_are_counted_and_reported(
     assert [record.getMessage() for record in caplog.records] == [
         "leaky: 3 of 4 pairs of test.en also occur in the training text word for word; scores on it are too high."
     ]
+    part = load(folder(tmp_path, name="leaky", train_pairs=1), progress=False)  # the first pair alone is trained on
+    assert part.surveys["train"].overlap == {"dev": 0, "test": 2}
+    assert part.fingerprint() == corpus.fingerprint()
 
 
 def test_a_dev_text_that_is_also_the_test_text_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -99,7 +99,8 @@ V.views = V.views || {};
       const near = points.filter((item) => item !== point && Math.abs(across(item) - across(point)) < 60).map(up);
       const shifts = front.includes(point) ? (right ? [-15, 15, 0] : [15, 0, -15]) : [0, 16, -16, 24, -24, 34, -34];
       const others = [...drawn, ...points.filter((item) => item !== point).map((item) => boxes.get(item))];
-      const free = shifts.find((shift) => near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
+      const seen = (shift) => y + shift - height / 2 >= 0 && y + shift + height / 2 <= HEIGHT - 60; // within the axes
+      const free = shifts.find((shift) => seen(shift) && near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
       if (free === undefined) continue;
       drawn.push(box(x, y + free, width, height));
       left.delete(point);

@@ -140,16 +140,22 @@ def load(data: DataConfig, *, progress: bool = True) -> Corpus:
         "wmt14": _wmt14,
     }
     corpus = (loaders[data.kind] if data.root is None or data.kind == "multi30k" else _folder)(data, progress)
-    corpus = replace(corpus, surveys=surveys(corpus, _cache(data), progress=progress))
+    corpus = replace(corpus, surveys=surveys(corpus, _cache(data), used=data.train_pairs, progress=progress))
     for message in _warnings(corpus):
         _warn(message)
     return corpus
 
 
-def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True) -> dict[str, Survey]:
-    """Check every set of the corpus, reading each file once; with `cache`, only when a file has changed."""
+def surveys(
+    corpus: Corpus, cache: Path | None = None, *, used: int | None = None, progress: bool = True
+) -> dict[str, Survey]:
+    """Check every set of the corpus, reading each file once; with `cache`, only when a file has changed.
+
+    Other sets' pairs are looked for among the first `used` pairs of the training text; None: all.
+    """
     sets = corpus.sets()
-    parts = {name: [_stamp(pair.source), _stamp(pair.target)] for name, pair in sets.items()}
+    parts: dict[str, Any] = {name: [_stamp(pair.source), _stamp(pair.target)] for name, pair in sets.items()}
+    parts |= {} if used is None else {"train_pairs": used}
     path = cache and cache / "surveys" / f"{key_of({'version': SURVEY_VERSION, **parts})}.json"
     if path and (known := _read_surveys(path, set(sets))):
         return known
@@ -163,7 +169,7 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
     train = corpus.train
     large = train.source.stat().st_size > LARGE
     with status_line(f"Checking {train.source.name} and {train.target.name}", progress and large):
-        found = {"train": survey(train.source, train.target, others=keys), **found}
+        found = {"train": survey(train.source, train.target, others=keys, used=used), **found}
     if path:
         with told_if_cache_unwritable(path):
             write_json(path, {name: asdict(each) for name, each in found.items()})

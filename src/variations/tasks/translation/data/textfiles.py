@@ -154,12 +154,14 @@ def survey(
     target: Path,
     *,
     others: Mapping[str, Collection[int]] | None = None,
+    used: int | None = None,
 ) -> Survey:
     """Read a pair of files once and check it: a few seconds per million pairs, 16 bytes of memory per pair.
 
     Args:
         source, target: the files.
         others: for each other set, the `pair_keys` whose occurrence here is counted.
+        used: only among the first pairs, so many; None: among all.
 
     Raises:
         DataError: a file is missing, empty, damaged or not UTF-8, or the files differ in length.
@@ -181,7 +183,7 @@ def survey(
             blank_lines += [pairs] if blank <= NAMED_LINES else []
             continue
         keys.append(key := hash(pair))
-        if key in wanted:
+        if key in wanted and (used is None or pairs <= used):
             seen.add(key)
     if not pairs:
         raise DataError(f"{source} and {target} are empty: give files with one sentence per line.")
