@@ -20,7 +20,7 @@ from variations.configuration.compose import compose_run
 from variations.store.naming import run_folder
 
 SHORTENED = {
-    "train": ["debug=limit"],
+    "train": ["debug=limit", "trainer.max_steps=4", "trainer.val_every=2"],
     "plan": ["measure=false"],  # measuring takes a minute
     "dashboard": ["port=0"],  # any free port
 }
