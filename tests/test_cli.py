@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from command_lines import run
+from hydra._internal.hydra import Hydra
+from hydra.types import RunMode
 
 from variations.commands.console import main
 from variations.configuration.compose import compose_run
+from variations.configuration.hydra_door import known_mode, mode
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
 
@@ -193,6 +196,24 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ([], None),
+        (["model=weighted", "hydra.mode=RUN"], RunMode.RUN),
+        (["+hydra.mode=MULTIRUN"], RunMode.MULTIRUN),
+        (["hydra.mode=RUN", "hydra.mode=MULTIRUN"], RunMode.MULTIRUN),
+        (["hydra.mode=SOMETIMES"], None),
+    ],
+)
+def test_hydra_takes_its_mode_from_what_was_typed(typed: list[str], found: RunMode | None) -> None:
+    assert mode(typed) is found
+    own = Hydra.get_mode
+    with known_mode(mode(typed)):
+        assert Hydra.get_mode(None, "train", typed) is found
+    assert Hydra.get_mode is own
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from variations.configuration.compose import (
     register_schema,
     to_config,
 )
-from variations.configuration.doors import open_given, open_typed
+from variations.configuration.doors import folders, open_given, open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags, known_mode, mode
 from variations.configuration.overrides import is_axis, typed_keys
 from variations.configuration.places import CONF, spelled
@@ -113,7 +113,8 @@ def command(
         if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
-        with known_mode(asked):
+        # No file of ours sets hydra.mode; those in folders of yours may.
+        with known_mode(asked) if folders() == [CONF] else contextlib.nullcontext():
             _run(task, schema, config_name)
 
     return main

@@ -223,7 +223,7 @@ def mode(overrides: Iterable[str]) -> RunMode | None:
 
 @contextmanager
 def known_mode(found: RunMode | None) -> Iterator[None]:
-    """Spare Hydra from composing everything once more only to read `hydra.mode`, which no file of ours sets."""
+    """Spare Hydra from composing everything once more only to read `hydra.mode`: it is `found`, or None if not set."""
     own = Hydra.get_mode
     Hydra.get_mode = lambda *_, **__: found  # type: ignore[method-assign]
     try:

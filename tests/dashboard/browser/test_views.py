@@ -371,7 +371,7 @@ def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url:
         f"model = weighted: 2 rows, mean of test BLEU: {(mean('weighted') + mean('uniform')) / 2:.2f}",
     ]
     tab.go("curves")
-    tab.page.locator("h2", has_text="dev BLEU (greedy, in training) against updates: 2 groups").wait_for()
+    tab.page.locator("h2", has_text="dev BLEU (greedy, in training) against steps: 2 groups").wait_for()
     assert tab.texts(".legend li") == ["model = transformer (4 runs)", "model = weighted (4 runs)"]
 
 

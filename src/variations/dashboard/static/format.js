@@ -73,7 +73,7 @@ window.V = window.V || {};
 
   /** Quantities that runs are drawn against: their names and units. */
   V.AXES = {
-    step: ["updates", "steps"],
+    step: ["steps", "updates"],
     target_tokens: ["target tokens read", "tokens"],
     tokens: ["source and target tokens read", "tokens"],
     seconds: ["training time", "seconds"],
