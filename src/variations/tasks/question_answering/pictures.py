@@ -110,7 +110,7 @@ def heat_map(found: Reading) -> Any:
 
     hops, sentences = len(found.reads), len(found.sentences)
     figure, (axes,) = new(4.6 + 0.55 * hops, 0.9 + 0.22 * sentences)
-    most = max(1.0, *(share for read in found.reads for share in read))
+    most = max([1.0, *(share for read in found.reads for share in read)])
     image = axes.imshow(list(zip(*found.reads, strict=True)), cmap="Blues", vmin=0, vmax=most, aspect="auto")
     axes.set_xticks(range(hops), [f"hop {hop}" for hop in range(1, hops + 1)])
     marked = [f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)]
