@@ -401,6 +401,8 @@ def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None
         tab.go(view)
         wide = tab.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{view} is wider than a phone"
+        tables = "[...document.querySelectorAll('.settings')].map((table) => table.scrollWidth)"
+        assert all(width <= 390 for width in tab.page.evaluate(tables)), f"a table of {view} is wider than a phone"
     context.close()
     assert tab.faults == []
 

@@ -65,7 +65,7 @@ V.views = V.views || {};
           "table",
           { class: "settings", id },
           V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "key" }), runs.map((run) => V.el("th", { scope: "col", text: V.breakable(run.title) })))),
-          V.el("tbody", {}, rows.map(({ key, values }) => V.el("tr", {}, V.el("th", { scope: "row" }, V.el("code", { text: key })), values.map((value, at) => V.el("td", { class: at && show(value) !== show(values[0]) ? "other" : "" }, V.el("div", { class: "long", text: show(value) })))))),
+          V.el("tbody", {}, rows.map(({ key, values }) => V.el("tr", {}, V.el("th", { scope: "row" }, V.el("code", { text: key })), values.map((value, at) => V.el("td", { class: at && show(value) !== show(values[0]) ? "other" : "", "data-label": runs[at].title }, V.el("div", { class: "long", text: show(value) })))))),
         ),
       ),
     ];
