@@ -21,6 +21,7 @@ from variations.configuration.compose import compose_run
 from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.system.errors import DataError
+from variations.tables.chance import p_text
 from variations.tables.collect import Row, collect
 from variations.tables.grid import delta
 from variations.tables.resampling import Items
@@ -168,7 +169,7 @@ def _difference(ours: Parser, base: Parser) -> list[str]:
     test: Comparison = across_seeds(ours.counts, base.counts, aggregate)
     one_seed = any(len(each.seeds) == 1 for each in (ours, base)) and "seeds" not in test.variance
     interval = f"{delta(test.low)} to {delta(test.high)}"
-    return [f"{ours.label} − {base.label}", delta(test.difference), interval, "" if one_seed else f"{test.p:.3f}"]
+    return [f"{ours.label} − {base.label}", delta(test.difference), interval, "" if one_seed else p_text(test.p)]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The dashboard's payloads agree with the run folders."""
 
+import errno
 import json
 import math
 import shutil
@@ -215,6 +216,19 @@ def test_a_failed_run_shows_the_end_of_its_log(client: Any, run: Maker) -> None:
     (entry,) = client.json("/api/sweep/q")["runs"]
     assert entry["reason"] == "out of memory"
     assert len(entry["log_tail"]) == 40 and entry["log_tail"][-1] == "line 99"
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_rest_is_shown(
+    client: Any, run: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("q", "base", 1, state="failed", reason="out of memory")
+
+    def refused(found: Any) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", "log.txt")
+
+    monkeypatch.setattr("variations.dashboard.sweeps._end_of_log", refused)
+    (entry,) = client.json("/api/sweep/q")["runs"]
+    assert entry["log_tail"] == ["out of memory", "Its log cannot be read: Permission denied."]
 
 
 def test_the_latest_finished_attempt_is_the_one_of_the_table(client: Any, run: Maker) -> None:

@@ -142,6 +142,23 @@ def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "reason", "state"),
+    [(143, "cancelled (Slurm job 7)", "interrupted"), (None, "its machine failed (Slurm job 7)", "failed")],
+)
+def test_the_reason_of_an_earlier_stop_is_not_that_of_a_launch_that_never_began(
+    code: int | None, reason: str, state: str, rows: Any, control: Any, pool: Any
+) -> None:
+    outcomes = rows("a", retries=0)
+    outcomes[0].folder.create(to_dict(outcomes[0].job.config)).set_status("interrupted", "Stopped by SIGTERM")
+    sweep = control(outcomes)
+    sweep.step()
+    pool.end("a-seed1", None, code, reason)
+    sweep.step()
+    assert (outcomes[0].state, outcomes[0].reason) == (state, reason)
+
+
+@pytest.mark.slow
 def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_taken(
     rows: Any, control: Any, pool: Any, finished: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

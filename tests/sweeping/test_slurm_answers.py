@@ -131,6 +131,18 @@ def test_a_second_ctrl_c_still_tells_how_to_end_the_jobs(
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (143, "stopped by SIGTERM before it began, as scancel does (Slurm job 3_0)"),
+        (1, "Slurm job 3_0"),
+        (0, ""),
+    ],
+)
+def test_a_job_that_ended_without_a_reason_names_its_signal(code: int, told: str) -> None:
+    assert slurm._by_signal(code, "3_0") == told
+
+
 def test_a_silent_controller_at_the_start_is_named(commands: Any, tmp_path: Path) -> None:
     commands("scontrol", "exec sleep 5")
     with pytest.raises(UserError, match=r"Slurm does not answer \(scontrol gave no answer for 0.2 s\): try again when"):

@@ -414,7 +414,7 @@ def test_damaged_measurements_are_marked(damage: str, make_run: Any, read: Calla
     data = folder.measurements.path.read_bytes()
     changed = {"cut": data[:30], "zeros": b"\0" * len(data), "edited": data.replace(b"1.0", b"2.0")}
     folder.measurements.path.write_bytes(changed[damage])
-    told = "its measurements (metrics.jsonl) are lost or damaged"
+    told = "its measurements (metrics.jsonl) are lost, damaged or not readable"
     assert any(told in note for note in read(seeds=[1]).lines[0].notes)
     known = Store(store)
     (found,) = (run for run in known.sweep("papers") if run.row == "base")

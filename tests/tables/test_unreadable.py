@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from pages import ROOT
 
+from variations.configuration.schema import SweepConfig
+from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.tables.table import build
 
 LIKE_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 """Root may read everything without this."""
@@ -46,6 +49,16 @@ def test_a_table_names_what_may_not_be_read(closed: Path, tmp_path: Path) -> Non
     missing = json.loads(found.stdout)["missing"]
     assert [line.partition(":")[0] for line in missing] == ["closed, seed 1", "closed, seed 2", "half, seed 2"]
     assert all(line.endswith("status.json: Permission denied.)") for line in missing)
+
+
+def test_a_run_of_a_task_that_no_package_has_costs_no_other_run_its_place(
+    make_run: Callable[..., Any], store: Path, configuration: Callable[..., dict[str, Any]]
+) -> None:
+    make_run("mixed", "a", 1, 30.0)
+    make_run("mixed", "b", 1, 30.0, config=configuration(task="sine"))
+    table = build(define(SweepConfig(name="mixed"), store=store), store)
+    assert [len(line.row.finished) for line in table.lines] == [1, 0]
+    assert table.lines[1].row.runs[0].describe().startswith("broken (a stored run has task=sine, which no package here")
 
 
 def test_a_seed_that_may_not_be_read_stops_no_table_of_a_sweep_file(closed: Path, tmp_path: Path) -> None:

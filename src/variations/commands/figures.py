@@ -140,7 +140,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             if found := other_loss(task, LOSS, row, other):
                 other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
             unlike = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
-        why = why_untrained(task, row)
+        why = why_untrained(row)
         told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}

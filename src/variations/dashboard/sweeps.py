@@ -309,15 +309,22 @@ def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
     if state not in ENDED_BADLY:
         return []
     lines = str(reason).splitlines() if reason else []
-    logs = [
-        path for path in (run.folder.log, *run.folder.path.glob("*.log")) if path.is_file() and not path.is_symlink()
-    ]
-    if logs:
-        newest = max(logs, key=lambda path: path.stat().st_mtime)
-        with newest.open("rb") as file:
-            file.seek(max(0, newest.stat().st_size - 16 * 1024))
-            lines += file.read().decode("utf-8", errors="replace").splitlines()
+    try:
+        lines += _end_of_log(run)
+    except OSError as error:
+        lines.append(f"Its log cannot be read: {error.strerror or error}.")
     return [clean(line) for line in lines[-LOG_LINES:]]
+
+
+def _end_of_log(run: Found) -> list[str]:
+    paths = (run.folder.log, *run.folder.path.glob("*.log"))
+    logs = [path for path in paths if path.is_file() and not path.is_symlink()]
+    if not logs:
+        return []
+    newest = max(logs, key=lambda path: path.stat().st_mtime)
+    with newest.open("rb") as file:
+        file.seek(max(0, newest.stat().st_size - 16 * 1024))
+        return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 def _number(value: Any) -> float | None:

@@ -7,6 +7,8 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.identity import covered, defaults, flatten, is_incidental
 
+SAME = "same configuration"
+"""What `in_words` says of no change."""
 _SYMBOLS = {
     "recipe.name": "recipe",
     "trainer.max_steps": "steps",
@@ -104,7 +106,7 @@ def in_words(
     parameters: tuple[int | None, int | None] = (None, None),
 ) -> str:
     """What `changes` found in `config`, in the form that `differences` returns."""
-    text = ", ".join(each_in_words(changed, config)) or "same configuration"
+    text = ", ".join(each_in_words(changed, config)) or SAME
     old_size, new_size = parameters
     return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
 

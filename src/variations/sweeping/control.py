@@ -133,6 +133,7 @@ class Control:
         if reason := self.sources.refusal(outcome):
             self.show.say(f"{outcome.name} {reason}")
         outcome.folder.create(self.sources.configuration(outcome))
+        outcome.former = outcome.status()
         key = self.pool.submit(outcome.pooled())
         outcome.state, outcome.began = "submitted", time.monotonic()
         with self._told(outcome, "its lease cannot be written"):
@@ -188,6 +189,7 @@ class Control:
             return
         outcome.seconds = (outcome.seconds or 0.0) + time.monotonic() - (outcome.began or time.monotonic())
         status = outcome.status()
+        interrupted = status is not None and status.state == "interrupted" and status != outcome.former
         self._give_back(outcome)
         if status is not None and status.state in DONE:
             self._take(outcome, status)
@@ -195,8 +197,8 @@ class Control:
             outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
         elif ended.code == ExitCode.PREEMPTED and not self.stopping:
             outcome.state = "pending"
-        elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or (status is not None and status.state == "interrupted"):
-            reason = status.reason if status is not None and status.state == "interrupted" else None
+        elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or interrupted:
+            reason = status.reason if status is not None and interrupted else None
             self._end(outcome, "interrupted", reason or ended.reason or "stopped before it started")
         elif self.stopping and ended.code is None:
             self._end(outcome, "interrupted", ended.reason)

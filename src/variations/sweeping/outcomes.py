@@ -50,6 +50,8 @@ class Outcome:
     """Whether a user's fault has ended it, which the same command would meet again."""
     began: float | None = None
     """Monotonic time of the current launch."""
+    former: Status | None = field(default=None, repr=False)
+    """The run's status when this sweep launched it, which the run's own process replaces."""
     lease: Lease | None = field(default=None, repr=False)
     """While the run is queued by this sweep."""
 

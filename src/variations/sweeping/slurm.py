@@ -343,6 +343,8 @@ def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
 def _by_signal(code: Any, job: Any) -> str:
     if code == -9:
         return f"killed by SIGKILL, probably because memory ran out: raise hydra.launcher.mem_gb (Slurm job {job})"
+    if code in (-15, ExitCode.TERMINATED):
+        return f"stopped by SIGTERM before it began, as scancel does (Slurm job {job})"
     return f"Slurm job {job}" if code else ""
 
 

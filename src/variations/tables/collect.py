@@ -13,7 +13,7 @@ from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_definition, told_apart
-from variations.system.errors import UserError
+from variations.system.errors import ConfigError, UserError
 from variations.system.rounding import decimal
 from variations.tasks.base import CurveReader, Measure, TestedRun
 
@@ -164,8 +164,13 @@ class Stored:
 
 
 def stored(folder: RunFolder) -> Stored:
-    """Read a run's files. Raises UserError if they cannot be read or are not those of a run."""
+    """Read a run's files. Raises UserError if they cannot be read, are not those of a run, or nobody has its task."""
     status, config, result = folder.status(), folder.config(), folder.result()
+    if config:
+        try:
+            task_of(config)
+        except ConfigError as error:
+            raise UserError(error.faults[0]) from error
     if fault := misfit(folder, config, result):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)

@@ -122,7 +122,9 @@ def record(
                     run = TestedRun(folder, folder.config(), folder.result() or {})
                     fault = misfit(folder, run.config, run.result) or damage(run)
                     files = {} if fault else _files(run, texts=texts or any(home.glob("hypotheses/*.ref.gz")))
-                except (OSError, UserError, DataError) as error:
+                except OSError as error:
+                    fault = f"{error.filename or folder.path} cannot be read: {error.strerror or error}"
+                except (UserError, DataError) as error:
                     fault = str(error).rstrip(".")
                 if fault:
                     found.broken[str(folder.path)] = fault

@@ -10,7 +10,7 @@ from typing import Any
 
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
-from variations.store.differences import changes, in_words
+from variations.store.differences import SAME, changes, in_words
 from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
@@ -59,7 +59,7 @@ def build(
         raise UserError(f"sweep.metric: {unknown}")
     measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}
-    untrained = {row.definition.row: why_untrained(task, row) for row in rows}
+    untrained = {row.definition.row: why_untrained(row) for row in rows}
     table = Table(task, sweep, store, measures, [], significance or SignificanceConfig())
     tester = Tester(table.significance, task, table.primary)
     with progress_line("Testing differences") as tell:
@@ -131,9 +131,9 @@ LOSS = Measure("dev_nll", "dev loss", higher_is_better=False, set="dev", is_loss
 """Stands for all losses of a run, which are comparable or not together."""
 
 
-def why_untrained(task: Task, row: Row) -> str | None:
-    """Why a row counts as not trained; None if it counts as trained."""
-    return task.untrained(row.tested) if row.tested else None
+def why_untrained(row: Row) -> str | None:
+    """Why a row counts as not trained, by the rule of its own task; None if it counts as trained."""
+    return task_of(row.config).untrained(row.tested) if row.tested else None
 
 
 def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
@@ -170,6 +170,7 @@ def _line(
         words = in_words(changed, row.config, (base.parameters, row.parameters))
         if other := apart.get(measures[0].key):
             notes.append(other)
+            words = words if changed else words.replace(SAME, f"{SAME}, other inputs or another convention")
         elif why:
             found = NOT_TRAINED
         elif untrained[base.definition.row]:
@@ -191,7 +192,7 @@ def _line(
         notes += tester.contradictions(row, measures[1:] if isinstance(found, RowTest) else measures)
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
-    elif row.tested and (past := task.past_its_best(row.tested)):
+    elif row.tested and (past := task_of(row.config).past_its_best(row.tested)):
         notes.append(past)
     printed = {key: value for key, value in row.definition.published.items() if is_number(value)}
     costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}

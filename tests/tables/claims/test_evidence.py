@@ -158,7 +158,7 @@ def test_a_row_that_lost_its_measurements_concludes_nothing(
             path.unlink()
     found = outcome(row="softmax", base="weighted", expect="worse")
     assert (found.bearing, found.finding) == ("open", None)
-    assert found.note == "softmax is not judged: its measurements (metrics.jsonl) are lost or damaged"
+    assert found.note == "softmax is not judged: its measurements (metrics.jsonl) are lost, damaged or not readable"
 
 
 @pytest.mark.slow

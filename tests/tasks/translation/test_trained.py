@@ -44,6 +44,8 @@ def test_a_row_is_not_trained_below_a_dictionary():
     found = {"copy of the source": 0.1, "word-by-word dictionary": 13.5}
     assert untrained([FLAT], [13.0, 13.5], found) == "not above the word-by-word dictionary (13.5 BLEU)"
     assert untrained([FLAT], [13.0, 14.5], found) is None  # mean 13.75
+    rounded = {"copy of the source": 50.866101134969945}
+    assert untrained([FLAT], [50.866101134969966], rounded) is not None  # the same score, added up in another order
 
 
 def test_a_row_whose_perplexity_falls_by_more_than_five_percent_is_not_trained():

@@ -176,7 +176,7 @@ class Evidence:
     def _why_untrained(self, sweep: str, row: Row) -> str | None:
         key = (sweep, row.definition.row)
         if key not in self._untrained:
-            self._untrained[key] = why_untrained(table_task([row]), row)
+            self._untrained[key] = why_untrained(row)
         return self._untrained[key]
 
     def _unfit(self, sweep: str, row: Row, *, trained: bool = True) -> str | None:

@@ -14,8 +14,8 @@ from variations.tasks.parsing.trees import Tree, parse_trees
 
 WRONG, MISSED = "#D55E00", "#0072B2"
 """Vermilion and blue of Okabe and Ito's palette, which colour-blind readers can distinguish."""
-LETTER, LEVEL, MARGIN = 7.5, 34, 12
-"""Width of a letter, height of a level of the tree, margin, in pixels."""
+LETTER, CAPITAL, LEVEL, MARGIN = 7.5, 9.5, 34, 12
+"""Width of a letter and of a bold capital, height of a level of the tree, margin, in pixels."""
 MOST, LONGEST = 20, 25
 """Most drawings of a set, and words of the longest sentence drawn by default."""
 
@@ -71,7 +71,8 @@ def picture(predicted: Tree, gold: Tree) -> str:
         raise ValueError("both trees must be over the same words")
     sides = list(zip(predicted.leaves(), gold.leaves(), strict=True))
     widths = [
-        LETTER * max(len(word), len(p.label), len(g.label)) + 14 for word, (p, g) in zip(words, sides, strict=True)
+        max(LETTER * len(word), CAPITAL * max(len(p.label), len(g.label))) + 14
+        for word, (p, g) in zip(words, sides, strict=True)
     ]
     centres = [MARGIN + right - width / 2 for right, width in zip(accumulate(widths), widths, strict=True)]
     above, below = _layout(predicted, gold, centres), _layout(gold, predicted, centres)
@@ -141,7 +142,7 @@ def _draw(nodes: list[_Node], base: float, way: int, colour: str) -> list[str]:
             if bend != end:
                 lines.append(_line(child.x, bend, child.x, end))
         if node.differs:
-            width = LETTER * len(node.label) + 8
+            width = CAPITAL * len(node.label) + 8
             box = f'x="{node.x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" height="18" rx="3"'
             labels.append(f'<rect {box} fill="none" stroke="{colour}" stroke-width="1.5"/>')
         style = f' fill="{colour}" font-weight="bold"' if node.differs else ""

@@ -79,6 +79,8 @@ def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[st
 
 
 LAST = 0.2
+ROUNDING = 1e-6
+"""Largest difference, in BLEU, between two ways of computing the same score."""
 BASELINES = "baselines.json"
 """File of a record: BLEU of the baselines on each set, for texts that the record may not contain."""
 
@@ -111,7 +113,7 @@ def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mappi
         scores: BLEU of each seed.
         baselines: BLEU of baselines that need no training, on the same text, by name.
     """
-    beaten = {name: value for name, value in baselines.items() if scores and fmean(scores) <= value}
+    beaten = {name: value for name, value in baselines.items() if scores and fmean(scores) <= value + ROUNDING}
     if beaten:
         name = max(beaten, key=lambda key: beaten[key])
         return f"not above the {name} ({beaten[name]:.1f} BLEU)"

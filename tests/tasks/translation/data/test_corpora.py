@@ -255,7 +255,7 @@ def test_a_tokenised_dev_or_test_text_is_reported(tmp_path: Path, caplog: pytest
         load(folder(tmp_path, name="apart"), progress=False)
     assert [record.getMessage() for record in caplog.records] == [
         "apart: valid.de looks tokenised already (lines end in ' .'); `bleu`, `bleu_lc` and `chrf` are meant for raw "
-        "text."
+        "text: detokenise the files."
     ]
 
 

@@ -216,7 +216,7 @@ def _warnings(corpus: Corpus) -> Iterator[str]:
         if looks_tokenised(list(islice(iterate(target), LINES_LOOKED_AT))):
             yield (
                 f"{corpus.name}: {target.name} looks tokenised already (lines end in ' .'); "
-                "`bleu`, `bleu_lc` and `chrf` are meant for raw text."
+                "`bleu`, `bleu_lc` and `chrf` are meant for raw text: detokenise the files."
             )
     for name, found in corpus.surveys.items():
         if found.blank:
