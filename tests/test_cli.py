@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from command_lines import run
 from hydra._internal.hydra import Hydra
-from hydra.types import RunMode
 
+from variations.commands import cli
 from variations.commands.console import main
+from variations.commands.train import main as train_main
+from variations.configuration import doors
 from variations.configuration.compose import compose_run
-from variations.configuration.hydra_door import known_mode, mode
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
 
@@ -199,20 +200,27 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("words", "unset"),
     [
-        ([], None),
-        (["model=weighted", "hydra.mode=RUN"], RunMode.RUN),
-        (["+hydra.mode=MULTIRUN"], RunMode.MULTIRUN),
-        (["hydra.mode=RUN", "hydra.mode=MULTIRUN"], RunMode.MULTIRUN),
-        (["hydra.mode=SOMETIMES"], None),
+        ([], True),
+        (["--multirun", "model=weighted,transformer"], True),
+        (["hydra.mode=RUN"], False),
+        (["+hydra.mode='MULTIRUN'"], False),
+        (["--config-dir", "theirs"], False),
     ],
 )
-def test_hydra_takes_its_mode_from_what_was_typed(typed: list[str], found: RunMode | None) -> None:
-    assert mode(typed) is found
-    own = Hydra.get_mode
-    with known_mode(mode(typed)):
-        assert Hydra.get_mode(None, "train", typed) is found
+def test_hydra_looks_for_its_mode_only_where_it_may_be_set(
+    words: list[str], unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", *words, f"runs={tmp_path}"])
+    own, seen = Hydra.get_mode, []
+    monkeypatch.setattr(cli, "_run", lambda *_: seen.append(Hydra.get_mode))
+    monkeypatch.setattr(cli, "preflight", lambda *_, **__: [])
+    monkeypatch.setattr(doors, "_given", [])
+    train_main()
+    assert [found is not own for found in seen] == [unset]
     assert Hydra.get_mode is own
 
 

@@ -123,6 +123,7 @@ def test_a_run_that_is_too_large_for_this_machine_is_told_in_one_sentence(place:
     assert impossible.returncode == 1
 
 
+@pytest.mark.exhaustive  # it takes Ray's client twenty seconds of a core
 def test_a_ray_that_does_not_answer_is_told_in_one_sentence(place: Place) -> None:
     place.words = ["hydra/launcher=ray", "hydra.launcher.address='127.0.0.1:1'", "hydra.launcher.start_s=3"]
     nowhere = place.sweep("nowhere", "seed=1")

@@ -228,7 +228,8 @@ def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.M
     if fixture == "learner" and case.name not in REPRESENTATIVE:
         return [pytest.mark.slow] if case in OPTIONS[::10] else [pytest.mark.slow, pytest.mark.exhaustive]
     if case in OPTIONS:
-        return []
+        packed = metafunc.function.__name__ == "test_without_padding_nothing_changes"  # `make torture`: of all
+        return [pytest.mark.exhaustive] if packed and OPTIONS.index(case) % 2 else []
     by_recipe = case in ROWS and "recipe" in metafunc.function.__name__
     return [pytest.mark.slow] if by_recipe else [pytest.mark.slow, pytest.mark.exhaustive]
 

@@ -199,7 +199,7 @@ def test_a_finished_run_is_not_changed_even_by_allowed_keys(folder: RunFolder, c
 
 def test_the_advice_keeps_what_is_allowed_already(folder: RunFolder, configuration: Configure) -> None:
     changes = {"trainer__max_steps": 200, "recipe__lr": 2.0}
-    with pytest.raises(UserError, match=r"resume\.allow=\[trainer\.max_steps,recipe\.lr\]\."):
+    with pytest.raises(UserError, match=r"'resume\.allow=\[trainer\.max_steps,recipe\.lr\]'\."):
         folder.create(configuration(**changes, resume__allow=["trainer.max_steps"]))
     folder.create(configuration(**changes, resume__allow=["trainer.max_steps", "recipe.lr"]))
     assert folder.config()["recipe"]["lr"] == 2.0

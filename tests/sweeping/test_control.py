@@ -146,13 +146,20 @@ def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, 
     ("code", "reason", "state"),
     [(143, "cancelled (Slurm job 7)", "interrupted"), (None, "its machine failed (Slurm job 7)", "failed")],
 )
-def test_the_reason_of_an_earlier_stop_is_not_that_of_a_launch_that_never_began(
-    code: int | None, reason: str, state: str, rows: Any, control: Any, pool: Any
+@pytest.mark.parametrize("former", ["interrupted", "failed"])
+@pytest.mark.parametrize("adopted", [False, True])
+def test_the_reason_of_an_earlier_end_is_not_that_of_a_launch_that_never_began(
+    code: int | None, reason: str, state: str, former: str, adopted: bool, rows: Any, control: Any, pool: Any
 ) -> None:
     outcomes = rows("a", retries=0)
-    outcomes[0].folder.create(to_dict(outcomes[0].job.config)).set_status("interrupted", "Stopped by SIGTERM")
+    outcomes[0].folder.create(to_dict(outcomes[0].job.config)).set_status(former, "as it was before")
     sweep = control(outcomes)
     sweep.step()
+    if adopted:
+        outcomes = rows("a", retries=0)
+        sweep = control(outcomes)
+        sweep.step()
+        assert pool.adopted == ["a-seed1"]
     pool.end("a-seed1", None, code, reason)
     sweep.step()
     assert (outcomes[0].state, outcomes[0].reason) == (state, reason)

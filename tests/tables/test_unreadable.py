@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pages import ROOT
 
 from variations.configuration.schema import SweepConfig
+from variations.dashboard.api import Api
+from variations.dashboard.store import Store
 from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.tables.collect import DISK, Reader
 from variations.tables.table import build
 
 LIKE_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -51,14 +55,30 @@ def test_a_table_names_what_may_not_be_read(closed: Path, tmp_path: Path) -> Non
     assert all(line.endswith("status.json: Permission denied.)") for line in missing)
 
 
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("sine", "a stored run has task=sine, which no package here has"),
+        (["sine"], "config.yaml: task is ['sine'], not a name"),
+        (5, "config.yaml: task is 5, not a name"),
+    ],
+)
 def test_a_run_of_a_task_that_no_package_has_costs_no_other_run_its_place(
-    make_run: Callable[..., Any], store: Path, configuration: Callable[..., dict[str, Any]]
+    task: Any, told: str, make_run: Callable[..., Any], store: Path, configuration: Callable[..., dict[str, Any]]
 ) -> None:
-    make_run("mixed", "a", 1, 30.0)
-    make_run("mixed", "b", 1, 30.0, config=configuration(task="sine"))
-    table = build(define(SweepConfig(name="mixed"), store=store), store)
-    assert [len(line.row.finished) for line in table.lines] == [1, 0]
-    assert table.lines[1].row.runs[0].describe().startswith("broken (a stored run has task=sine, which no package here")
+    make_run("mixed", "b", 1, 30.0)
+    run = make_run("mixed", "a", 1, 30.0, config=configuration(task="sine"))
+    config = yaml.safe_load((run.path / "config.yaml").read_text())
+    (run.path / "config.yaml").write_text(yaml.safe_dump(config | {"task": task}))
+    reader = Store(store)
+    for known in (DISK, Reader(read=lambda folder: reader.stored(reader.find(f"mixed/{folder.row}/seed1")))):
+        table = build(define(SweepConfig(name="mixed"), store=store), store, reader=known)
+        assert [len(line.row.finished) for line in table.lines] == [0, 1]
+        assert told in table.lines[0].row.runs[0].describe()
+    document = json.loads(Api(reader).answer("sweep/mixed"))
+    assert document["fault"] is None and document["table"] is not None
+    notes = json.loads(Api(reader).answer("compare", {"ids": "mixed/a/seed1,mixed/b/seed1"}))["notes"]
+    assert any(told in note for note in notes)
 
 
 def test_a_seed_that_may_not_be_read_stops_no_table_of_a_sweep_file(closed: Path, tmp_path: Path) -> None:

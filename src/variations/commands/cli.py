@@ -34,7 +34,7 @@ from variations.configuration.compose import (
     to_config,
 )
 from variations.configuration.doors import folders, open_given, open_typed
-from variations.configuration.hydra_door import VERSION_BASE, flags, known_mode, mode
+from variations.configuration.hydra_door import VERSION_BASE, flags, without_mode
 from variations.configuration.overrides import is_axis, typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.rules import is_text
@@ -92,8 +92,7 @@ def command(
             flags_typed = [word for word in sys.argv[1:] if word not in args.overrides]
             args.overrides = reworded(args.overrides)
             sys.argv[1:] = [*flags_typed, *args.overrides]
-        asked = mode(args.overrides)
-        several = args.multirun or asked is RunMode.MULTIRUN
+        several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
             if several and not multirun and not (args.cfg or args.info):
                 fail(ConfigError([f"--multirun is for {spelled('train')}; leave it out here."]))
@@ -113,8 +112,10 @@ def command(
         if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
-        # No file of ours sets hydra.mode; those in folders of yours may.
-        with known_mode(asked) if folders() == [CONF] else contextlib.nullcontext():
+        # No file of ours sets hydra.mode; the user's words, and files in folders of the user's own, may.
+        ours = folders() == [CONF] and args.config_path is None
+        unset = ours and not any(word.lstrip("+").startswith("hydra.mode") for word in args.overrides)
+        with without_mode() if unset else contextlib.nullcontext():
             _run(task, schema, config_name)
 
     return main

@@ -5,7 +5,7 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 
 import copy
 from argparse import ArgumentParser
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -34,7 +34,7 @@ from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"
 
-__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "known_mode", "loader_of", "mode"]
+__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of", "without_mode"]
 
 
 class _Repository(ConfigRepository):
@@ -214,18 +214,11 @@ def instantiate(settings: Any, where: str) -> Any:
         raise ConfigError([text]) from error
 
 
-def mode(overrides: Iterable[str]) -> RunMode | None:
-    """The value of `hydra.mode` among what was typed; None if it was not."""
-    split = (word.lstrip("+").partition("=") for word in overrides)
-    values = [value for key, _, value in split if key == "hydra.mode" and value in RunMode.__members__]
-    return RunMode[values[-1]] if values else None
-
-
 @contextmanager
-def known_mode(found: RunMode | None) -> Iterator[None]:
-    """Spare Hydra from composing everything once more only to read `hydra.mode`: it is `found`, or None if not set."""
+def without_mode() -> Iterator[None]:
+    """Spare Hydra from composing everything once more only to read `hydra.mode`, where nothing sets it."""
     own = Hydra.get_mode
-    Hydra.get_mode = lambda *_, **__: found  # type: ignore[method-assign]
+    Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from variations.store.row_files import label_of
 from variations.store.rows import natural
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_scale, unversioned
+from variations.tables.collect import absent_task
 from variations.tables.departures import of_run
 from variations.tables.resampling import Items, UndefinedError
 from variations.tables.significance import paired_bootstrap, refuse_constant
@@ -40,7 +42,7 @@ Test = tuple[float, float, float]
 
 def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     """Two or more runs; the others are compared with the first."""
-    known = [store.summary(run) for run in runs]
+    known = [_present(store.summary(run)) for run in runs]
     notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
     notes += [f"{run.id}: {text}" for run, one in zip(runs, known, strict=True) for text in _departures(run, one)]
     task = task_of(known[0].config)
@@ -76,6 +78,12 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
         "sentence_score": task.nearness,
         "notes": [*notes, *more, *pairs.notes],
     }
+
+
+def _present(known: Summary) -> Summary:
+    """A run's summary; without contents if nobody here has its task."""
+    absent = absent_task(known.config)
+    return known if absent is None else replace(known, config={}, result={}, fault=absent)
 
 
 def _departures(run: Found, known: Summary) -> list[str]:

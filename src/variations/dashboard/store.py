@@ -23,7 +23,7 @@ from variations.dashboard.metrics import Glance, Metrics, glance
 from variations.dashboard.walk import Found, Walk, sweep_of
 from variations.store.inputs import recorded
 from variations.system.errors import UserError
-from variations.tables.collect import NO_RESULT, Stored, has_measurements, misfit
+from variations.tables.collect import NO_RESULT, Stored, absent_task, has_measurements, misfit
 
 FRESH = 0.5
 """Seconds for which a scan is reused."""
@@ -181,6 +181,8 @@ class Store:
         known = self.summary(run)
         if known.fault and known.fault != NO_RESULT:
             raise UserError(known.fault)
+        if absent := absent_task(known.config):
+            raise UserError(absent)
         reason, step = known.status.get("reason"), known.status.get("step")
         curve, made_from = partial(self.curve, run), self.inputs(run)
         with self._lock:

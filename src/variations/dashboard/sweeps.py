@@ -22,7 +22,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
-from variations.tables.collect import NO_RESULT, Reader, Stored, trained_itself
+from variations.tables.collect import NO_RESULT, Reader, Stored, absent_task, trained_itself
 from variations.tables.line import Table
 from variations.tables.table import build
 from variations.tasks.base import Measure
@@ -158,8 +158,9 @@ def _compared(sweep: SweepConfig, config: dict[str, Any]) -> str:
 
 
 def _first(store: Store, runs: Sequence[Found]) -> dict[str, Any]:
-    """The configuration of the first run that has one."""
-    return next((config for run in runs if (config := store.summary(run).config)), {})
+    """The configuration of the first run that has one, and whose task somebody has."""
+    configs = (store.summary(run).config for run in runs)
+    return next((config for config in configs if config and absent_task(config) is None), {})
 
 
 def _leaves(stored: dict[str, Any]) -> bool:

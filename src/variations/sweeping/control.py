@@ -146,6 +146,7 @@ class Control:
             self.show.say(f"{outcome.name}: another process is running it; its result will be used.")
         outcome.by_other = True
         if pool == self.pool.name and key is not None and self.pool.alive(key):
+            outcome.former = outcome.status()
             self.pool.adopt(outcome.pooled(), key)
             outcome.state, outcome.began = "submitted", time.monotonic()
             self._take_over(outcome, read(outcome.folder.path))
@@ -221,7 +222,7 @@ class Control:
         gone = "its process disappeared" if ended.code is None else f"its process ended with code {ended.code}"
         said = outcome.last_error() if (ended.code or 0) > 0 else None
         how = f"{said} ({ended.reason})" if said and ended.reason else said or ended.reason or gone
-        if status is None or status.state != "failed":  # it could not record that itself
+        if status is None or status.state != "failed" or status == outcome.former:  # it could not record that itself
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
             free, declared = self.watch.free(outcome.folder.path, record), True  # if the disk allows it

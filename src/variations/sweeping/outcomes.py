@@ -51,7 +51,7 @@ class Outcome:
     began: float | None = None
     """Monotonic time of the current launch."""
     former: Status | None = field(default=None, repr=False)
-    """The run's status when this sweep launched it, which the run's own process replaces."""
+    """The run's status when this sweep launched or adopted it, which the run's own process replaces."""
     lease: Lease | None = field(default=None, repr=False)
     """While the run is queued by this sweep."""
 

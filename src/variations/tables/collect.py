@@ -166,17 +166,21 @@ class Stored:
 def stored(folder: RunFolder) -> Stored:
     """Read a run's files. Raises UserError if they cannot be read, are not those of a run, or nobody has its task."""
     status, config, result = folder.status(), folder.config(), folder.result()
-    if config:
-        try:
-            task_of(config)
-        except ConfigError as error:
-            raise UserError(error.faults[0]) from error
-    if fault := misfit(folder, config, result):
+    if fault := misfit(folder, config, result) or absent_task(config):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
     state, made_from = folder.state(), recorded(folder)
     measured = has_measurements(folder, result or {})
     return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=measured)
+
+
+def absent_task(config: Mapping[str, Any]) -> str | None:
+    """That nobody here has the task of a stored run, and what to do; None if somebody has."""
+    try:
+        task_of(config)
+    except ConfigError as error:
+        return error.faults[0]
+    return None
 
 
 def has_measurements(folder: RunFolder, result: Mapping[str, Any]) -> bool:

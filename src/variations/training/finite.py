@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,8 +28,8 @@ class Seen:
     """Epoch and batch, as text."""
     loss: Tensor
     """The loss, summed over this rank's batches of the update."""
-    items: list[Tensor]
-    """Indices of each batch's items in the data."""
+    items: list[Any]
+    """Indices of each batch's items in the data; empty if the task names none."""
     norm: Tensor
     """The norm of the gradient, averaged over ranks."""
 

@@ -200,7 +200,7 @@ def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
         )
     if path is None:
         return None
-    if config.trainer.progress and processes.global_rank() == 0 and source is folder:
-        step = path.stem.removeprefix("step")
+    step = int(path.stem.removeprefix("step"))
+    if config.trainer.progress and processes.global_rank() == 0 and step < config.trainer.max_steps:
         print(f"{label(config, folder)} continues from step {step}", file=sys.stderr, flush=True)
     return str(path)

@@ -19,7 +19,7 @@ WORDS = {
 """The dashboard's names for the two texts of an item and for the two axes."""
 NOTE = (
     "Dots mark supporting facts. The weights of a hop sum to at most 1, except in a DMN with model.episode=gru, and in "
-    "a MemN2N whose training ended within its linear start, which has no softmax."
+    "a MemN2N whose training ended within its linear start, which has no softmax; those may be negative."
 )
 
 
@@ -110,16 +110,17 @@ def heat_map(found: Reading) -> Any:
 
     hops, sentences = len(found.reads), len(found.sentences)
     figure, (axes,) = new(4.6 + 0.55 * hops, 0.9 + 0.22 * sentences)
-    most = max([1.0, *(share for read in found.reads for share in read)])
-    image = axes.imshow(list(zip(*found.reads, strict=True)), cmap="Blues", vmin=0, vmax=most, aspect="auto")
+    shares = [share for read in found.reads for share in read]
+    least, most = min([0.0, *shares]), max([1.0, *shares])
+    image = axes.imshow(list(zip(*found.reads, strict=True)), cmap="Blues", vmin=least, vmax=most, aspect="auto")
     axes.set_xticks(range(hops), [f"hop {hop}" for hop in range(1, hops + 1)])
     marked = [f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)]
     axes.set_yticks(range(sentences), marked)
     axes.tick_params(length=0)
     for hop, read in enumerate(found.reads):
         for at, share in enumerate(read):
-            if share >= SHOWN:
-                ink = "white" if share > 0.6 * most else "black"
+            if abs(share) >= SHOWN:
+                ink = "white" if share - least > 0.6 * (most - least) else "black"
                 axes.text(hop, at, f"{share:.2f}", ha="center", va="center", fontsize=8, color=ink)
     verdict = "" if found.told == found.answer else f" (answered: {found.told})"
     figure.suptitle(f"{found.question} {found.answer}{verdict}", fontsize=10)

@@ -38,7 +38,7 @@ def rehearsal(config: Config) -> Rehearsal:
     if pairs <= LARGE or known.is_dir():
         return Rehearsal(TranslationData(config))
     part = replace(config, data=replace(config.data, train_pairs=SAMPLE))
-    return Rehearsal(TranslationData(part), share=SAMPLE / pairs)
+    return Rehearsal(TranslationData(part, corpus), share=SAMPLE / pairs)
 
 
 def is_here(data: DataConfig) -> bool:

@@ -164,17 +164,17 @@ class WeightsAndBiases:
         import wandb
 
         step = int(final.result["steps"])
-        shown: dict[str, Any] = {
+        media: dict[str, Any] = {
             f"samples/{name}": wandb.Table(columns=list(found.columns), data=[list(row) for row in found.rows])
             for name, found in final.samples.items()
         }
-        shown["scores"] = wandb.Table(columns=["set", "score", "value", "convention"], data=final.ladder())
-        shown |= {
+        media["scores"] = wandb.Table(columns=["set", "score", "value", "convention"], data=final.ladder())
+        media |= {
             f"attention/{part}": wandb.Image(str(path), caption=f"{part}: layers and heads")
             for part, path in final.pictures.items()
         }
         if self.run.starting_step <= step + 1:
-            self.run.log(shown | {STEP: step}, step=step + 1)
+            self.run.log(media | {STEP: step}, step=step + 1)
         self.run.summary.update(final.scores() | final.totals())
         self._save_files(final)
 
@@ -196,7 +196,8 @@ class WeightsAndBiases:
         place = f"`wandb sync {shlex.quote(shown(Path(self.run.dir).parent))}` sends it"
         told = f"logged offline; {place}" if self.run.offline else self.run.url
         self.run.finish(exit_code=exit_code)
-        print(f"W&B: {told}", file=sys.stderr, flush=True)
+        if told:
+            print(f"W&B: {told}", file=sys.stderr, flush=True)
 
     def abandon(self) -> None:
         """End W&B's helper process, which is probably gone, without the traceback that W&B would print at exit."""

@@ -37,7 +37,7 @@ V.views = V.views || {};
     ticks(fig.yaxis, queries);
     fig.xaxis.major_label_orientation = Math.PI / 3;
     const cells = values.flatMap((row, q) => row.map((value, k) => ({ q, k, value })));
-    const mapper = V.chart.colours(fig, 0, Math.max(...cells.map((cell) => cell.value), 1e-9), "weight");
+    const mapper = V.chart.colours(fig, Math.min(0, ...cells.map((cell) => cell.value)), Math.max(...cells.map((cell) => cell.value), 1e-9), "weight");
     const source = V.chart.source({
       x: cells.map((cell) => cell.k),
       y: cells.map((cell) => cell.q),

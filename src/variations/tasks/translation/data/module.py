@@ -51,8 +51,9 @@ class TranslationData(PairsData):
     dev_tokens: TokenPairs
     test_tokens: TokenPairs
 
-    def __init__(self, config: TranslationConfig) -> None:
+    def __init__(self, config: TranslationConfig, corpus: corpora.Corpus | None = None) -> None:
         super().__init__(config)
+        self._given = corpus
         self._encoded: dict[str, Encoded] = {}
 
     def setup(self, stage: str | None = None) -> None:
@@ -60,7 +61,7 @@ class TranslationData(PairsData):
         if self._ready:
             return
         data, progress = self.config.data, self._progress
-        self.corpus = corpora.load(data, progress=progress)
+        self.corpus = self._given or corpora.load(data, progress=progress)
         tested = ["dev", "test", *self.corpus.others]
         if unknown := [name for name in self.config.decode.sets if name not in tested]:
             raise UserError(f"decode.sets names {', '.join(unknown)}, but the corpus has only {', '.join(tested)}.")
