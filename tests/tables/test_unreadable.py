@@ -14,6 +14,7 @@ import yaml
 from pages import ROOT
 
 from variations.configuration.schema import SweepConfig
+from variations.configuration.tasks import named
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
 from variations.store.rows import define
@@ -124,3 +125,14 @@ def test_a_run_store_that_may_not_be_read_is_refused_by_its_name(closed: Path, t
     told = f"error: runs={closed} may not be read: change its permissions or its owner.\n"
     assert (found.returncode, found.stdout, found.stderr) == (2, "", told)
     assert not list(tmp_path.glob("page.html*"))
+
+
+def test_a_row_is_judged_by_the_rule_of_its_own_task(
+    make_run: Callable[..., Any], store: Path, configuration: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    make_run("mixed", "a", 1, 30.0)
+    make_run("mixed", "b", 1, 30.0, config=configuration(task="parsing"))
+    monkeypatch.setattr(type(named("translation")), "untrained", lambda *_: "too early")
+    table = build(define(SweepConfig(name="mixed"), store=store), store)
+    assert [line.untrained for line in table.lines] == ["too early", None]

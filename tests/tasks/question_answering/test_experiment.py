@@ -20,7 +20,7 @@ from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
-from variations.tasks.question_answering.pictures import reading
+from variations.tasks.question_answering.pictures import Reading, heat_map, reading
 from variations.tasks.question_answering.task import TASK
 from variations.training import checkpoints, memory
 from variations.training.fit import fit
@@ -353,3 +353,10 @@ def test_a_question_that_does_not_fit_ends_the_run_instead_of_being_halved_for_e
     with pytest.raises(RunFailedError, match=r"out of memory with a single item of .*: lower the batch size"):
         memory.accumulate([(1, batch)], lambda: None, exhausted, experiment, "lower the batch size")
     assert tried[-1] == 2 * of.model.restarts  # one question of each of two tasks, which all restarts answer
+
+
+def test_weights_of_a_linear_start_are_drawn_with_their_signs() -> None:
+    found = Reading(["a", "b", "c"], "where?", "here", "here", [0], [[-2.0, 3.0, 0.0]])
+    panel = heat_map(found).axes[0]
+    assert panel.images[0].get_clim() == (-2.0, 3.0)
+    assert [text.get_text() for text in panel.texts] == ["-2.00", "3.00"]
