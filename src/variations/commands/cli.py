@@ -112,10 +112,7 @@ def command(
         if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
-        # No file of ours sets hydra.mode; the user's words, and files in folders of the user's own, may.
-        ours = folders() == [CONF] and args.config_path is None
-        unset = ours and not any(word.lstrip("+").startswith("hydra.mode") for word in args.overrides)
-        with without_mode() if unset else contextlib.nullcontext():
+        with contextlib.nullcontext() if _may_set_mode(args) else without_mode():
             _run(task, schema, config_name)
 
     return main
@@ -187,6 +184,12 @@ def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
     args.overrides = ["".join((aliases.get(key, key), *rest)) for key, *rest in split]
     sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *args.overrides]
     return args
+
+
+def _may_set_mode(args: argparse.Namespace) -> bool:
+    """Whether the words or files of the user may set `hydra.mode`, which no file of ours does."""
+    theirs = folders() != [CONF] or args.config_path is not None
+    return theirs or any(word.lstrip("+").startswith("hydra.mode") for word in args.overrides)
 
 
 def _misread(message: str) -> NoReturn:

@@ -119,10 +119,8 @@ def _parameter(dimension: Dimension) -> dict[str, Any]:
         return {"distribution": "q_log_uniform_values", **ends, "q": 1}
     if dimension.step is not None and (dimension.kind, dimension.step) != ("int", 1):
         cells = dimension.cells() or 1
-        values = [dimension.low + index * dimension.step for index in range(cells)]
-        return {
-            "values": [dimension.exact(value) for value in values]
-        }  # quantised distributions may leave the interval
+        values = [dimension.exact(dimension.low + index * dimension.step) for index in range(cells)]
+        return {"values": values}  # quantised distributions may leave the interval
     if dimension.kind == "int":
         return {"distribution": "int_uniform", **ends}
     return {"distribution": "log_uniform_values" if dimension.log else "uniform", **ends}

@@ -8,7 +8,7 @@ from variations.configuration.tasks import task_of
 from variations.store.identity import covered, defaults, flatten, is_incidental
 
 SAME = "same configuration"
-"""What `in_words` says of no change."""
+"""What `in_words` says of no change, unless told otherwise."""
 _SYMBOLS = {
     "recipe.name": "recipe",
     "trainer.max_steps": "steps",
@@ -104,9 +104,10 @@ def in_words(
     changed: Mapping[str, tuple[Any, Any]],
     config: Mapping[str, Any],
     parameters: tuple[int | None, int | None] = (None, None),
+    same: str = SAME,
 ) -> str:
-    """What `changes` found in `config`, in the form that `differences` returns."""
-    text = ", ".join(each_in_words(changed, config)) or SAME
+    """What `changes` found in `config`, in the form that `differences` returns; `same` if that is nothing."""
+    text = ", ".join(each_in_words(changed, config)) or same
     old_size, new_size = parameters
     return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
 

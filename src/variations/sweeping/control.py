@@ -190,7 +190,7 @@ class Control:
             return
         outcome.seconds = (outcome.seconds or 0.0) + time.monotonic() - (outcome.began or time.monotonic())
         status = outcome.status()
-        interrupted = status is not None and status.state == "interrupted" and status != outcome.former
+        stop = status if status is not None and status.state == "interrupted" and status != outcome.former else None
         self._give_back(outcome)
         if status is not None and status.state in DONE:
             self._take(outcome, status)
@@ -198,8 +198,8 @@ class Control:
             outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
         elif ended.code == ExitCode.PREEMPTED and not self.stopping:
             outcome.state = "pending"
-        elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or interrupted:
-            reason = status.reason if status is not None and interrupted else None
+        elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or stop is not None:
+            reason = stop.reason if stop is not None else None
             self._end(outcome, "interrupted", reason or ended.reason or "stopped before it started")
         elif self.stopping and ended.code is None:
             self._end(outcome, "interrupted", ended.reason)

@@ -33,11 +33,9 @@ def _lost_weights(config: Mapping[str, Any], result: Mapping[str, Any]) -> str |
 
 def _lost(run: SeedRun) -> list[str]:
     """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
-    return (
-        []
-        if run.measured or run.result.get("reused")
-        else ["its measurements (metrics.jsonl) are lost, damaged or not readable"]
-    )
+    if run.measured or run.result.get("reused"):
+        return []
+    return ["its measurements (metrics.jsonl) are lost, damaged or not readable"]
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

@@ -167,10 +167,11 @@ def _line(
     if base is not None and base.config and row.config:
         apart = {each.key: text for each in (*measures, LOSS) if (text := incomparable(task, row, base, each))}
         changed = changes(base.config, row.config)
-        words = in_words(changed, row.config, (base.parameters, row.parameters))
-        if other := apart.get(measures[0].key):
+        other = apart.get(measures[0].key)
+        same = f"{SAME}, other inputs or another convention" if other else SAME
+        words = in_words(changed, row.config, (base.parameters, row.parameters), same)
+        if other:
             notes.append(other)
-            words = words if changed else words.replace(SAME, f"{SAME}, other inputs or another convention")
         elif why:
             found = NOT_TRAINED
         elif untrained[base.definition.row]:
