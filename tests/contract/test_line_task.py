@@ -164,3 +164,24 @@ class Stop(pl.Callback):
     assert lines["stopped"] == lines["undisturbed"]
     errors = [home / "runs" / "single" / name / "seed1" / "errors.npy" for name in lines]
     assert errors[0].read_bytes() == errors[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("returns", "told"),
+    [
+        (
+            "validate = lambda *_: {'dev/mean': 1.0}",
+            "returned no dev/mse, which the task names as its monitor. It returned",
+        ),
+        (
+            "test = lambda *_: {'scores': {'test': {'mse': {'value': float('nan')}}}, 'loss': {}}",
+            "gave a result that cannot be used: scores.test.mse is nan",
+        ),
+    ],
+)
+def test_what_is_no_score_ends_the_run_in_one_sentence(home: Path, returns: str, told: str) -> None:
+    code = f"import variations; from line_task import learn; learn.Regression.{returns}; "
+    line = "'task=line', 'trainer.max_steps=2', 'logger=none', 'name=none', 'force=true'"
+    done = python("-c", f"{code}variations.train({line})", cwd=home)
+    assert done.returncode == 1
+    assert told in done.stderr.splitlines()[-1], done.stderr

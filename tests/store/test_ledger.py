@@ -565,3 +565,23 @@ def test_of_two_commands_that_create_a_run_at_once_one_decides(tmp_path: Path, c
     assert first.config()["recipe"]["lr"] == 1.0
     assert Slow(first.path).create(configuration(recipe__lr=1.0)).config() == first.config()
     assert sorted(path.name for path in first.path.iterdir()) == ["checkpoints", "config.yaml", "hypotheses"]
+
+
+def test_attempts_of_a_row_that_may_be_entered_but_not_listed_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("seed1", "seed1-attempt2", "seed1-attempt4", "seed10"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").touch()
+
+    def refused(path: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refused)
+    assert [folder.path.name for folder in attempts(tmp_path / "seed1")] == [
+        "seed1",
+        "seed1-attempt2",
+        "seed1-attempt4",
+    ]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert [folder.path.name for folder in attempts(tmp_path / "seed1")] == ["seed1"]

@@ -239,6 +239,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         random.seed()
         sys.modules["numpy"].random.seed()
         _open_streams()
+        os.fsync = lambda _: None  # as in conftest.py
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         _patch(server)
         found = _command(request["args"], [os.fsencode(PYTHON)], None)

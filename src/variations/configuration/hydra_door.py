@@ -4,6 +4,7 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 """
 
 import copy
+import time
 from argparse import ArgumentParser
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import setup_globals
 from hydra.errors import ConfigCompositionException
-from hydra.plugins.config_source import ConfigResult
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -37,12 +38,17 @@ VERSION_BASE = "1.3"
 __all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of", "without_mode"]
 
 
+TICK_NS = 1_000_000_000
+"""Longer than the resolution of a file system's times."""
+
+
 class _Repository(ConfigRepository):
-    """Hydra's own, which parses a file once as long as it is not edited: rows of a table have the same."""
+    """Hydra's own, which reads a file or a folder once as long as it is not edited: rows of a table have the same."""
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
         self._parsed: dict[Any, ConfigResult] = {}
+        self._listed: dict[Any, list[str]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """For each composition, which only replaces the list of sources."""
@@ -62,6 +68,29 @@ class _Repository(ConfigRepository):
                 return None
             self._parsed[key] = found
         return copy.deepcopy(self._parsed[key])  # a composition changes it
+
+    def get_group_options(self, group_name: str, results_filter: ObjectType | None = ObjectType.CONFIG) -> list[str]:
+        """As Hydra's."""
+        found = (self._list(source, group_name, results_filter) for source in self.sources)
+        return sorted({name for names in found for name in names})
+
+    def _list(self, source: ConfigSource, group: str, kind: ObjectType | None) -> list[str]:
+        """What a source has in a group."""
+        changed: int | None = None  # a package stays as it is
+        if source.scheme() == "file":
+            try:
+                changed = Path(source.path, group).stat().st_mtime_ns
+            except OSError:
+                return []
+        key = (source.scheme(), source.path, group, kind, changed)
+        if key in self._listed:
+            return self._listed[key]
+        names = source.list(group, kind) if source.is_group(group) else []
+        # A further change within the same tick of the file system's clock would not be seen.
+        settled = changed is None or time.time_ns() - changed > TICK_NS
+        if settled and source.scheme() in ("file", "pkg"):
+            self._listed[key] = names
+        return names
 
 
 class _Frozen(_Repository):

@@ -7,7 +7,7 @@ from variations.dashboard.payload import sweeps as payload
 from variations.store.differences import each_in_words, symbol, varied
 from variations.store.hidden import clean, without_secrets
 from variations.tables.footnotes import convention
-from variations.tables.grid import lay_out
+from variations.tables.grid import AGREEING, lay_out
 from variations.tables.line import Agreement, Line, Table
 from variations.tables.table import unlike
 from variations.tasks.task import Task
@@ -49,7 +49,7 @@ def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> pa
             for line, cells in zip(table.lines, _cells(grid.rows, shown), strict=True)
         ],
         "keys": _keys(table),
-        "notes": [{"mark": mark, "text": text} for mark, text in grid.notes],
+        "notes": [{"mark": mark, "text": text} for mark, text in grid.notes if text != AGREEING],  # no such column
         "footnotes": [note for note in table.remarks if tested or "significance.show" not in note],
         "missing": [clean(gap) for gap in table.gaps],
         "level": table.significance.level,

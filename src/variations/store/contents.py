@@ -183,6 +183,16 @@ def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"scores.{name}.{key}", score.get("value") if isinstance(score, Mapping) else score
 
 
+def unusable_scores(result: Mapping[str, Any]) -> str | None:
+    """Why a result, before it is stored, has no usable scores; None if it has."""
+    if not result.get("scores"):
+        return "it has no `scores`"
+    for key, value in _numbers(result):
+        if key.startswith("scores.") and isinstance(value, float) and not math.isfinite(value):
+            return f"{key} is {value}, not a finite number"
+    return None
+
+
 def config_fault(config: Mapping[str, Any]) -> str | None:
     """The first key of a frozen configuration that should have a number and has none; None if there is none."""
     if not isinstance((config.get("variation") or {}).get("published") or {}, Mapping):

@@ -50,10 +50,15 @@ def run_home(
     return Path(root, *(str(part) for part in parts), f"seed{seed}")
 
 
+MOST_ATTEMPTS = 100
+"""Attempts that are looked for in a folder that may not be listed."""
+
+
 def attempts(path: Path | str) -> list[RunFolder]:
     """The run at `path` (seed<k>) and its further attempts, oldest first.
 
-    If the folder of the row may not be read, the run is assumed to exist, and a reader of it hears the reason.
+    If the folder of the row may not be entered, the run is assumed to exist, and a reader of it hears the reason. If
+    it may be entered but not listed, the first MOST_ATTEMPTS are looked for by their names.
     """
     path = Path(path)
     try:
@@ -61,7 +66,9 @@ def attempts(path: Path | str) -> list[RunFolder]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
-        return [RunFolder(path)]
+        if not os.access(path.parent, os.X_OK):
+            return [RunFolder(path)]
+        names = [path.name, *(f"{path.name}-attempt{number}" for number in range(2, MOST_ATTEMPTS + 1))]
     own = path.name
     family = re.compile(re.escape(own) + r"(-attempt\d+)?")
     found = [RunFolder(path.with_name(name)) for name in names if name.startswith(own) and family.fullmatch(name)]

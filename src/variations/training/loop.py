@@ -182,7 +182,12 @@ class Loop(pl.Callback):
             self.validated = (step, found)
             task.validated_step = step
             metrics |= self.validated[1]
-            watched = metrics[task.task.monitor]
+            watched = metrics.get(task.task.monitor)
+            if watched is None:
+                raise RunFailedError(
+                    f"The validation at step {step} returned no {task.task.monitor}, which the task names as its "
+                    f"monitor. It returned: {', '.join(sorted(found)) or 'nothing'}."
+                )
             refuse_diverged(watched, step, task.task.steadier)
             if self.best is None or watched < self.best:
                 self.best = watched

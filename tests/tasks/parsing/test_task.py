@@ -385,3 +385,31 @@ def test_faults_of_all_sets_come_at_once(tmp_path: Path) -> None:
         (tmp_path / f"wsj_{section:02d}00.mrg").write_text("(S (NN a))" if section % 21 != 2 else "", encoding="utf-8")
     with pytest.raises(DataError, match=r"wsj_0200.mrg contains no tree\n.*wsj_2300.mrg contains no tree"):
         load(compose_run([ROW, f"data.root={tmp_path}"]).data)
+
+
+def test_no_file_is_trained_on_twice(tmp_path: Path) -> None:
+    (tmp_path / "auto.txt").write_text("(S (NP (NN snow)))\n", encoding="utf-8")
+    for extra in (f"{tmp_path}/auto.txt,{tmp_path}/auto.txt", f"{tmp_path},{tmp_path}/auto.txt"):
+        with pytest.raises(DataError, match=r"auto.txt would be trained on twice"):
+            load(compose_run([*SMALL, f"data.extra=[{extra}]"]).data)
+
+
+def test_held_out_trees_among_the_further_ones_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = compose_run([*SMALL, "data.train_trees=10", f"data.extra=[{tmp_path}/copied.txt]"])
+    held_out = load(compose_run([*SMALL, "data.train_trees=10"]).data)
+    known = {str(tree) for tree in held_out.test[:7]}
+    (tmp_path / "copied.txt").write_text("\n".join(known), encoding="utf-8")
+    ParsingData(config).setup()
+    count = sum(str(tree) in known for tree in held_out.test)
+    assert f"{count} of 100 test trees are also in data.extra: test scores are too high." in caplog.text
+
+
+def test_a_table_says_how_much_of_the_treebank_a_run_had() -> None:
+    config = {"task": "parsing", "data": {"kind": "treebank", "root": "tb"}, "recipe": {"name": "parsing"}}
+    whole = {"treebank": DESCRIBED["wsj"], "trees": {"train": 39_832, "dev": 1_700, "test": 2_416}}
+    assert TASK.conditions(config, whole, scaled=False) == f"{DESCRIBED['wsj']}; recipe parsing"
+    part = {**whole, "trees": {"train": 308, "dev": 105, "test": 127}}
+    told = TASK.conditions(config, part, scaled=False)
+    assert "; 308 of the 39,832 training trees; 127 of the 2,416 test trees; " in told
+    toy = {**config, "data": {"kind": "toy", "extra": ["auto.txt"]}}
+    assert TASK.conditions(toy, {}, scaled=False).startswith("built-in trees; further training trees from data.extra;")

@@ -42,10 +42,12 @@ window.V = window.V || {};
   /** A value of a measure of runs: scores in percent with two decimals, as in the table. */
   V.measured = (key, value) => (/bleu|chrf|gleu|match/.test(key) ? V.fixed(value) : V.any(value));
 
-  /** A duration: 45 s, 12 min, 3 h 20 min, 2 d 4 h. */
+  /** A duration: 45 s, 2 min 5 s, 12 min, 3 h 20 min, 2 d 4 h. */
   V.duration = (seconds) => {
     if (!known(seconds)) return NONE;
-    if (seconds < 90) return `${Math.round(seconds)} s`;
+    const whole = Math.round(seconds);
+    if (whole < 90) return `${whole} s`;
+    if (whole < 600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
     const minutes = Math.round(seconds / 60);
     if (minutes < 60) return `${minutes} min`;
     const hours = Math.floor(minutes / 60);

@@ -13,7 +13,7 @@ from variations.data.entry import key_of, text_sha256
 from variations.system.errors import DataError
 from variations.tasks.parsing.config import DEV_TREES, DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
-from variations.tasks.parsing.treebank import extra_files, find
+from variations.tasks.parsing.treebank import FURTHER, extra_files, find
 from variations.tasks.parsing.trees import Tree, read_trees, trees_by_file
 from variations.tasks.parsing.trees_toy import generate
 from variations.tasks.parsing.words import Vocabulary
@@ -166,5 +166,5 @@ def load(data: DataConfig) -> Corpus:
             extra=tuple(extra_files(data.extra or (), split)),
         )
     if corpus.extra:
-        corpus = replace(corpus, described=f"{corpus.described}; further training trees from data.extra")
+        corpus = replace(corpus, described=f"{corpus.described}; {FURTHER}")
     return corpus

@@ -10,7 +10,7 @@ from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.config import DEV_TREES
-from variations.tasks.parsing.treebank import DESCRIBED
+from variations.tasks.parsing.treebank import DESCRIBED, FURTHER
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import UNSCALED, scale_name
 from variations.tasks.task import Task
@@ -90,9 +90,15 @@ class Measures(Task):
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """The treebank that the run was tested on, and the recipe."""
         data, recipe = config.get("data") or {}, config.get("recipe") or {}
-        trees = "built-in trees"
-        if data.get("kind") != "toy":
+        if data.get("kind") == "toy":
+            trees = "built-in trees" + (f"; {FURTHER}" if data.get("extra") else "")
+        else:
             trees = str(result.get("treebank") or f"the treebank in {data.get('root')}")
+        if trees.startswith(DESCRIBED["wsj"]):
+            counts = _trees(result)
+            for part, whole in TREES.items():
+                if counts.get(part, whole) < whole:
+                    trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
         return f"{trees}; recipe {recipe.get('name')}"
 
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:

@@ -1,5 +1,7 @@
 """The treebank of a configuration as a Lightning data module: trees, vocabularies, loaders."""
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 from variations.store.atomic import write_json
@@ -8,7 +10,10 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs, load
+from variations.tasks.parsing.trees import read_trees
 from variations.tasks.sequences.data import PairsData
+
+log = logging.getLogger(__name__)
 
 WORDS, SYMBOLS, CARD = "words.json", "symbols.json", "treebank.json"
 """Names of files in a run's folder."""
@@ -42,7 +47,18 @@ class ParsingData(PairsData):
         self.dev_tokens, self.test_tokens = (
             TreePairs(trees, self.encoding) for trees in (self.corpus.dev, self.corpus.test)
         )
+        for text in self._seen_before():
+            log.warning("%s", text)
         self._ready = True
+
+    def _seen_before(self) -> Iterator[str]:
+        """Say how many held-out trees are also among those of `data.extra`."""
+        sets = {name: [*map(str, trees)] for name, trees in (("dev", self.corpus.dev), ("test", self.corpus.test))}
+        known = {tree for trees in sets.values() for tree in trees}
+        further = {text for path in self.corpus.extra for tree in read_trees([path]) if (text := str(tree)) in known}
+        for name, trees in sets.items():
+            if count := sum(tree in further for tree in trees):
+                yield f"{count:,} of {len(trees):,} {name} trees are also in data.extra: {name} scores are too high."
 
     @property
     def vocabulary(self) -> int:

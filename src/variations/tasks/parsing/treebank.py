@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ DESCRIBED = {
     "0160-0179 (dev), 0180-0199 (test)",
 }
 """Description of the data in every result, by the name of the split."""
+
+FURTHER = "further training trees from data.extra"
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,8 @@ def files_below(folder: Path) -> list[Path]:
 def extra_files(paths: Sequence[str], split: Split | None = None) -> list[Path]:
     """Files of further training trees, such as automatically parsed ones: each path is a file, or a folder of files.
 
-    Raises DataError for a path that does not exist or contains no file, or a file of the development or test set of
-    `split`.
+    Raises DataError for a path that does not exist or contains no file, for a file that is given twice, and for one of
+    the development or test set of `split`.
     """
     held_out = {path.resolve() for path in (*split.dev, *split.test)} if split else set()
     files: list[Path] = []
@@ -152,4 +155,8 @@ def extra_files(paths: Sequence[str], split: Split | None = None) -> list[Path]:
     if tested := [path for path in files if path.resolve() in held_out]:
         more = f" and {len(tested) - 1} more are files" if len(tested) > 1 else " is a file"
         raise DataError(f"{tested[0]}{more} of the development or test set: nothing may be trained on them.")
+    if twice := [path for path, count in Counter(path.resolve() for path in files).items() if count > 1]:
+        raise DataError(
+            f"{twice[0]} would be trained on twice: data.extra must name each file once, alone or by its folder."
+        )
     return files
