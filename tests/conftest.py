@@ -31,7 +31,8 @@ for _variable in ("WANDB_API_KEY", "FORCE_COLOR", "CLICOLOR_FORCE", "HYDRA_FULL_
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test cuts the power (those that simulate it record the calls), so nothing has to wait for the disk.
+# No test cuts the power (those that simulate it record the calls), so nothing has to wait for the disk. Commands that
+# are not forked (tests/support/forked.py) do, such as those of `make torture`.
 os.fsync = lambda _: None
 
 # Generated examples are deterministic, and a temporarily slow machine must not fail a test.

@@ -9,6 +9,7 @@ import yaml
 from omegaconf import OmegaConf, open_dict
 from suite import sampled
 
+from variations.configuration import suggestions
 from variations.configuration.compose import (
     _is_checked,
     _loader,
@@ -21,6 +22,7 @@ from variations.configuration.compose import (
     to_dict,
 )
 from variations.configuration.faults import faults
+from variations.configuration.hydra_door import loader_of
 from variations.configuration.places import CONF
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import DEFAULT, names
@@ -383,3 +385,17 @@ def test_a_tree_with_a_key_that_the_schema_lacks_is_merged() -> None:
     OmegaConf.set_struct(node.model, False)
     node.model.other = 1
     assert not _is_checked(node, TranslationConfig)
+
+
+def test_an_option_that_is_added_is_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "train.yaml").write_text("a: 1", encoding="utf-8")
+    files = loader_of(tmp_path)
+    for name in ("first", "second"):  # within one tick of the clock
+        (folder / f"{name}.yaml").write_text("a: 1", encoding="utf-8")
+        assert name in suggestions.options(files, "model")
+    os.utime(folder, (1, 1))
+    assert suggestions.options(files, "model") == ["first", "second"]
+    (folder / "third.yaml").write_text("a: 1", encoding="utf-8")
+    assert "third" in suggestions.options(files, "model")

@@ -1,6 +1,6 @@
 """The shipped models learn: after a few hundred steps on the built-in corpus they clearly beat model-free baselines.
 
-`make test` has shorter ones in its place: contract/test_copy_task.py, and test_golden_path.py for the commands.
+`make test` has shorter ones in its place: contract/test_training.py, and test_golden_path.py for the commands.
 """
 
 import json

@@ -224,7 +224,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorator]:
     if fixture == "copier":
-        return [] if case.name in metafunc.module.COPIERS_OF_THE_SUITE else [pytest.mark.exhaustive]
+        return [pytest.mark.exhaustive]
     if fixture == "learner" and case.name not in REPRESENTATIVE:
         return [pytest.mark.slow] if case in OPTIONS[::10] else [pytest.mark.slow, pytest.mark.exhaustive]
     if case in OPTIONS:

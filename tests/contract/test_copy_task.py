@@ -1,6 +1,7 @@
 """Networks of two layers learn to copy ten symbols.
 
-Each run takes seconds, so each kind of option has one case; in `test_training.py` every network overfits a batch.
+Each run takes seconds, so each kind of option has one case, and they run in `make torture`; in `test_training.py` every
+network overfits a batch.
 `branch.residual=none` is left out: with no path around its branched sub-layers, it still has a loss of 1.4 nats after
 400 steps.
 """
@@ -30,8 +31,6 @@ COPIERS = {
     "branch.gate.kind=topk",
     "branch.gate.kind=topk_input",
 }
-COPIERS_OF_THE_SUITE = {"model.kind=weighted"}
-"""The other cases run in `make torture`; this one has the layers of the Transformer, too."""
 
 
 def batch(generator, rows=32):

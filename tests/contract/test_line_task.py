@@ -171,12 +171,13 @@ class Stop(pl.Callback):
     [
         (
             "validate = lambda *_: {'dev/mean': 1.0}",
-            "returned no dev/mse, which the task names as its monitor. It returned",
+            "returned no number as dev/mse, which the task names as its monitor. It returned",
         ),
         (
             "test = lambda *_: {'scores': {'test': {'mse': {'value': float('nan')}}}, 'loss': {}}",
-            "gave a result that cannot be used: scores.test.mse is nan",
+            "gave a result that cannot be used: its test MSE is nan, not a finite number",
         ),
+        ("test = lambda *_: {'scores': {'test': {}}, 'loss': {}}", "that cannot be used: it has no scores"),
     ],
 )
 def test_what_is_no_score_ends_the_run_in_one_sentence(home: Path, returns: str, told: str) -> None:

@@ -20,7 +20,6 @@ from variations.store.contents import (
     intact_measurements,
     result_fault,
     sealed,
-    unusable_scores,
 )
 from variations.store.rows import define
 from variations.tables.formats import render
@@ -144,17 +143,3 @@ def test_a_usual_result_has_no_fault() -> None:
 
 def test_further_entries_of_a_task_may_be_any_numbers() -> None:
     assert result_fault({"scores": {"test": {"bleu": 30.0}}, "log_likelihood": -350.3, "flops": 2.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("result", "fault"),
-    [
-        ({"scores": {"test": {"mse": {"value": 0.5}, "kept": {"value": None}}}}, None),
-        ({"scores": {"test": {"mse": {"value": math.nan}}}}, "scores.test.mse is nan, not a finite number"),
-        ({"scores": {"test": {"mse": math.inf}}}, "scores.test.mse is inf, not a finite number"),
-        ({"scores": {}}, "it has no `scores`"),
-        ({"score": {"test": {"mse": {"value": 0.5}}}}, "it has no `scores`"),
-    ],
-)
-def test_scores_that_are_none_are_not_stored(result: dict[str, Any], fault: str | None) -> None:
-    assert unusable_scores(result) == fault

@@ -342,12 +342,18 @@ def test_a_new_attempt_is_read_only_once_it_is_finished(
     from variations.store.ledger import RunFolder
 
     first = make_run("papers", "base", 1, 30.0)
-    second = RunFolder(first.path.with_name("seed1-attempt2")).create(configuration())
+    first.path.with_name("seed1-attempt2").mkdir()  # empty: no attempt
+    assert not read(seeds=[1]).lines[0].notes
+    second = RunFolder(first.path.with_name("seed1-attempt3")).create(configuration())
     second.set_status("running")
-    assert read(seeds=[1]).lines[0].measured["test.bleu"].mean == 30.0
+    older = read(seeds=[1]).lines[0]
+    assert older.measured["test.bleu"].mean == 30.0
+    assert "seed 1: the score of an older attempt, for a newer one is not finished" in older.notes
     second.write_result({"scores": {"test": {"bleu": {"value": 40.0}}}})
     second.set_status("finished")
-    assert read(seeds=[1]).lines[0].measured["test.bleu"].mean == 40.0
+    newer = read(seeds=[1]).lines[0]
+    assert newer.measured["test.bleu"].mean == 40.0
+    assert not newer.notes
 
 
 def test_a_run_that_was_copied_to_the_folder_of_another_seed_does_not_count(

@@ -86,7 +86,7 @@ class SweepKeys:
         Raises:
             UserError: No sweep is named, or it has no such rows.
         """
-        if self.sweep.name is None:
+        if not self.sweep.name:
             here = [path.stem for path in doors.files("sweep/*.yaml") if (self.store / path.stem).is_dir()]
             run = f" In {self.store} there are runs of {', '.join(sorted(here))}." if here else ""
             raise UserError(f"Which sweep? Give sweep=NAME, such as sweep=quickstart; {listing()}.{run}")

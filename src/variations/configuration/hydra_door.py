@@ -38,8 +38,8 @@ VERSION_BASE = "1.3"
 __all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of", "without_mode"]
 
 
-TICK_NS = 1_000_000_000
-"""Longer than the resolution of a file system's times."""
+TICK_NS = 2_000_000_000
+"""Nanoseconds within which changes may leave the modification time unchanged: some file systems count in seconds."""
 
 
 class _Repository(ConfigRepository):

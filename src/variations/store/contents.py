@@ -183,14 +183,18 @@ def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"scores.{name}.{key}", score.get("value") if isinstance(score, Mapping) else score
 
 
-def unusable_scores(result: Mapping[str, Any]) -> str | None:
-    """Why a result, before it is stored, has no usable scores; None if it has."""
-    if not result.get("scores"):
-        return "it has no `scores`"
-    for key, value in _numbers(result):
-        if key.startswith("scores.") and isinstance(value, float) and not math.isfinite(value):
-            return f"{key} is {value}, not a finite number"
-    return None
+def no_score(result: Mapping[str, Any], label: str, score: float | None) -> str | None:
+    """Why a new result tells nothing of a run; None if it does.
+
+    Args:
+        result: Before it is stored, when what is not finite becomes null.
+        label: The measure by which runs of the sweep are compared.
+        score: Its value; None if the run was not tested for it.
+    """
+    if score is not None and not math.isfinite(score):
+        return f"its {label} is {score}, not a finite number"
+    found = [value for key, value in _numbers(result) if "." in key]
+    return None if any(is_number(value) for value in found) else "it has no scores"
 
 
 def config_fault(config: Mapping[str, Any]) -> str | None:

@@ -199,6 +199,8 @@ def _costs(table: Table) -> dict[str, set[str]]:
         if any("flops" in line.costs for line in table.lines)
         else {}
     )
+    if table.task.parameters_counted and any(line.row.parameters for line in table.lines):
+        found[f"Parameters are {table.task.parameters_counted}."] = {"parameters"}
     devices = [line.hours[1] for line in table.lines if line.hours]
     if any("CPU" in name for name in devices):
         name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"

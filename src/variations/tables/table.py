@@ -11,6 +11,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import SAME, changes, in_words
+from variations.store.ledger import RunFolder, attempts
 from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
@@ -26,7 +27,7 @@ from variations.tables.alike import (
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.correlation import spearman
-from variations.tables.departures import departures
+from variations.tables.departures import departures, seeds_named
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
 from variations.tasks.base import Measure, Published
@@ -250,7 +251,7 @@ def _conventions(row: Row, measure: Measure) -> set[str]:
 
 
 def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
-    notes = caveats(row)
+    notes = [*caveats(row), *_newer_attempts(row)]
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     stated = row.config.get("task") or (row.definition.task if row.definition.table else None)  # none: no row file
@@ -259,6 +260,18 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
     return notes
+
+
+def _newer_attempts(row: Row) -> list[str]:
+    """That a newer attempt of a run was begun; of several attempts, the last finished one counts."""
+    seeds = []
+    for run in row.finished:
+        if run.folder is not None:
+            folder = RunFolder(run.folder)
+            newest = attempts(folder.path.with_name(f"seed{folder.seed}"))
+            if newest and newest[-1].attempt > folder.attempt:
+                seeds.append(run.seed)
+    return [f"{seeds_named(seeds)}: the score of an older attempt, for a newer one is not finished"] if seeds else []
 
 
 def caveats(row: Row) -> list[str]:

@@ -80,6 +80,8 @@ class Task(Configured, Protocol):
     """Units in which batches are counted: items, then units for metrics, such as `target_tokens`, and `flops` last."""
     flops_counted: str = "those that the task counts"
     """How FLOPs are counted, for a footnote: what continues `FLOPs are `."""
+    parameters_counted: str = ""
+    """Whose parameters are counted, if not those of one network: what continues `Parameters are `."""
     loss_unit: str
     """The unit over which the loss is summed; gradients are divided by its count."""
     limited: bool = True

@@ -183,10 +183,10 @@ class Loop(pl.Callback):
             task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics.get(task.task.monitor)
-            if watched is None:
+            if not isinstance(watched, int | float):
                 raise RunFailedError(
-                    f"The validation at step {step} returned no {task.task.monitor}, which the task names as its "
-                    f"monitor. It returned: {', '.join(sorted(found)) or 'nothing'}."
+                    f"The validation at step {step} returned no number as {task.task.monitor}, which the task names as "
+                    f"its monitor. It returned: {found}."
                 )
             refuse_diverged(watched, step, task.task.steadier)
             if self.best is None or watched < self.best:

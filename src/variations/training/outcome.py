@@ -11,7 +11,7 @@ from variations.configuration.tasks import named
 from variations.models import count_parameters
 from variations.store import conflicts
 from variations.store.atomic import plain
-from variations.store.contents import result_fault, unusable_scores
+from variations.store.contents import no_score, result_fault
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
@@ -53,7 +53,8 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         result["remarks"] = [*result.get("remarks", []), text]
     if copied := folder.copied_from():
         result["copied"] = copied
-    if fault := result_fault(plain(result), config.task) or unusable_scores(plain(result)):
+    known, measure = plain(result), task.primary(config.sweep.metric)
+    if fault := result_fault(known, config.task) or no_score(known, measure.label, measure.value(known)):
         raise RunFailedError(f"The test of the trained weights gave a result that cannot be used: {fault}.")
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))

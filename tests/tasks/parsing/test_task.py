@@ -390,7 +390,7 @@ def test_faults_of_all_sets_come_at_once(tmp_path: Path) -> None:
 def test_no_file_is_trained_on_twice(tmp_path: Path) -> None:
     (tmp_path / "auto.txt").write_text("(S (NP (NN snow)))\n", encoding="utf-8")
     for extra in (f"{tmp_path}/auto.txt,{tmp_path}/auto.txt", f"{tmp_path},{tmp_path}/auto.txt"):
-        with pytest.raises(DataError, match=r"auto.txt would be trained on twice"):
+        with pytest.raises(DataError, match=r"data.extra has one file twice, as .*auto.txt"):
             load(compose_run([*SMALL, f"data.extra=[{extra}]"]).data)
 
 

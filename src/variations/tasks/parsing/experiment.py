@@ -100,7 +100,7 @@ class ParsingExperiment(SequenceExperiment):
             "symbols": self.data.encoding.symbols.size,
             "dropped_pairs": self.data.train_tokens.dropped,
             "decoding_seconds": seconds,
-            "remarks": self.remarks(),
+            "remarks": [*self.data.seen_before, *self.remarks()],
         } | ({"cut": self.cut} if self.cut else {})
 
     def _parse_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, Any]:

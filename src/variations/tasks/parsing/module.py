@@ -24,11 +24,13 @@ class ParsingData(PairsData):
 
     Attributes (after `setup`):
         corpus, encoding: the trees, and their encoding in ids.
+        seen_before: a sentence for each held-out set of which trees are in `data.extra`.
     """
 
     config: ParsingConfig
     corpus: Corpus
     encoding: Encoding
+    seen_before: list[str]
 
     def setup(self, stage: str | None = None) -> None:
         """Read the treebank and build its vocabularies; `stage` is not used."""
@@ -47,18 +49,10 @@ class ParsingData(PairsData):
         self.dev_tokens, self.test_tokens = (
             TreePairs(trees, self.encoding) for trees in (self.corpus.dev, self.corpus.test)
         )
-        for text in self._seen_before():
+        self.seen_before = list(_seen_before(self.corpus))
+        for text in self.seen_before:
             log.warning("%s", text)
         self._ready = True
-
-    def _seen_before(self) -> Iterator[str]:
-        """Say how many held-out trees are also among those of `data.extra`."""
-        sets = {name: [*map(str, trees)] for name, trees in (("dev", self.corpus.dev), ("test", self.corpus.test))}
-        known = {tree for trees in sets.values() for tree in trees}
-        further = {text for path in self.corpus.extra for tree in read_trees([path]) if (text := str(tree)) in known}
-        for name, trees in sets.items():
-            if count := sum(tree in further for tree in trees):
-                yield f"{count:,} of {len(trees):,} {name} trees are also in data.extra: {name} scores are too high."
 
     @property
     def vocabulary(self) -> int:
@@ -84,6 +78,16 @@ class ParsingData(PairsData):
         write_json(folder.path / CARD, card)
         vocabularies = {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)}
         return vocabularies | files | self.corpus.composition(files)
+
+
+def _seen_before(corpus: Corpus) -> Iterator[str]:
+    """Say how many held-out trees are also among those of `data.extra`."""
+    sets = {name: [*map(str, trees)] for name, trees in (("dev", corpus.dev), ("test", corpus.test))}
+    known = {tree for trees in sets.values() for tree in trees}
+    further = {text for path in corpus.extra for tree in read_trees([path]) if (text := str(tree)) in known}
+    for name, trees in sets.items():
+        if count := sum(tree in further for tree in trees):
+            yield f"{count:,} of {len(trees):,} {name} trees are also in data.extra: {name} scores are too high."
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:

@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,8 +154,8 @@ def extra_files(paths: Sequence[str], split: Split | None = None) -> list[Path]:
     if tested := [path for path in files if path.resolve() in held_out]:
         more = f" and {len(tested) - 1} more are files" if len(tested) > 1 else " is a file"
         raise DataError(f"{tested[0]}{more} of the development or test set: nothing may be trained on them.")
-    if twice := [path for path, count in Counter(path.resolve() for path in files).items() if count > 1]:
-        raise DataError(
-            f"{twice[0]} would be trained on twice: data.extra must name each file once, alone or by its folder."
-        )
+    seen: dict[Path, Path] = {}
+    for path in files:
+        if (first := seen.setdefault(path.resolve(), path)) is not path:
+            raise DataError(f"data.extra has one file twice, as {first} and as {path}: leave one of them out.")
     return files

@@ -62,6 +62,7 @@ class QuestionAnswering(Measures):
 
     losses: Sequence[str] = ("loss",)
     units: Sequence[str] = ("questions", "sentences", "flops")
+    parameters_counted = "the sum over all networks and restarts of a run"
     flops_counted = (
         "counted on the first questions of each task: matrix products, 2 for each multiply-add, forward and "
         "backward pass"
@@ -206,7 +207,7 @@ class QuestionAnswering(Measures):
 
     def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
         """Restarts, and where the FLOPs come from."""
-        parameters = "Parameters: the sum over all networks and restarts."
+        parameters = f"Parameters are {self.parameters_counted}."
         return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
 
 

@@ -71,7 +71,7 @@ V.views = V.views || {};
     const [p, sure] = together ? [found.p, found.p < 0.05] : [first.p, first.p < 0.05 && first.share > 0];
     const scored = sweep.rows.filter((row) => row.score !== null);
     if (scored.length && scored.every((row) => row.not_trained)) return `Largest share: ${share}, but no row counts as trained`;
-    if (!sure) return `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(p)}, by permuting the values of the key; not the test of the table)`;
+    if (!sure) return `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(p)} by permutation, which is not the test of the table)`;
     const left = scored.filter((row) => row.not_trained).length;
     const out = left ? `, without ${left} of ${V.count(scored.length, "row")}, not trained` : "";
     if (!together) return `What matters most: ${share} (${V.count(found.runs, "run")}${out})`;
