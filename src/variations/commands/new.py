@@ -38,7 +38,8 @@ BASE_ABOUT = "The base row, with which the others are compared. What is written 
 ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
 EXAMPLE = """\
 # A key is written as below; `{train} --cfg job` lists all keys; `make docs` explains them. A choice is a
-# further line of `defaults`, such as `- override /positions: learned`.
+# further line of `defaults`, such as `- override /positions: learned`. A network of your own, class MyModel in
+# src/my_model.py, is `model: {{kind: "my_model:MyModel"}}` (docs/adding-a-variation.md).
 defaults:
   - {name}/base
 {setting}

@@ -120,10 +120,10 @@ V.views = V.views || {};
   const box = (x, y, width, height) => ({ left: x - width / 2, right: x + width / 2, low: y - height / 2, high: y + height / 2 });
   const apart = (a, b) => a.right < b.left || b.right < a.left || a.high < b.low || b.high < a.low;
 
-  /** The first cost that tells rows apart: in a table of readings, nearly all have the same number of parameters. */
+  /** The first cost that tells rows apart: in a table of readings, nearly all have the same number of parameters. Time is only shown if chosen, because it depends on other work of the machine. */
   function telling(rows) {
     const values = (of) => new Set(rows.map(of).filter(V.known).map((value) => value.toPrecision(2))).size;
-    return Object.keys(COSTS).find((name) => values(COSTS[name].of) >= Math.max(2, rows.length / 5)) || "parameters";
+    return ["parameters", "flops"].find((name) => values(COSTS[name].of) >= Math.max(2, rows.length / 5)) || "parameters";
   }
 
   async function render(root, { sweep }) {
@@ -159,7 +159,7 @@ V.views = V.views || {};
         V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       ),
       node,
-      V.el("p", { class: "hint", id: "front", text: [told, hollow ? "Hollow: not trained." : "", apart.length ? `Not compared, and on no front: ${apart.map((point) => point.row.label).join(", ")}.` : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
+      V.el("p", { class: "hint", id: "front", text: [told, key === "seconds" ? "Other work on the machine lengthens times." : "", hollow ? "Hollow: not trained." : "", apart.length ? `Not compared, and on no front: ${apart.map((point) => point.row.label).join(", ")}.` : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
       list,
     );
     const { fig, outside, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
