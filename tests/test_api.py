@@ -102,6 +102,12 @@ def test_a_table_of_what_is_no_run_store_is_refused(make_run: Any, store: Path, 
 
 def test_a_table_needs_lists_of_rows_and_seeds(make_run: Any, store: Path) -> None:
     make_run("quickstart", "transformer", 1, 85.0)
+    with pytest.raises(TypeError, match="table needs the name of a sweep, not None"):
+        variations.table(None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"Which sweep\? Give sweep=NAME"):
+        variations.table("")
+    with pytest.raises(TypeError, match="load needs the folder of a run, not None"):
+        variations.load(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=re.escape("table needs a list of rows: ['uniform'], not 'uniform'")):
         api.table("quickstart", runs=store, rows="uniform")
     with pytest.raises(TypeError, match=re.escape("table needs a list of seeds: [1], not 1")):
@@ -116,6 +122,8 @@ def test_a_table_needs_lists_of_rows_and_seeds(make_run: Any, store: Path) -> No
 def test_what_cannot_be_translated_is_told(tmp_path: Path) -> None:
     config = compose_run([])
     run = api.TrainedRun(tmp_path, config, {})
+    with pytest.raises(TypeError, match=r"score needs the name of a set, not \['test'\]"):
+        run.score(["test"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"list of lines: \['a cat'\], not 'a cat'"):
         run.translate("a cat")
     with pytest.raises(TypeError, match="translate needs lines of text, not None"):

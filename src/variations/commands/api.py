@@ -92,7 +92,10 @@ class TrainedRun:
 
         Raises:
             UserError: The run was not tested on that set, or is damaged, as by a score that was changed by hand.
+            TypeError: `set` is not a name.
         """
+        if not isinstance(set, str):
+            raise TypeError(f"score needs the name of a set, not {set!r}")
         from variations.configuration.compose import to_dict
         from variations.store.ledger import RunFolder
         from variations.system.errors import UserError
@@ -123,7 +126,10 @@ def load(run: str | Path) -> TrainedRun:
 
     Raises:
         UserError: There is no run, or it is not finished.
+        TypeError: `run` is not a path.
     """
+    if not isinstance(run, str | Path):
+        raise TypeError(f"load needs the folder of a run, not {run!r}")
     from variations.configuration import compose
     from variations.store.ledger import RunFolder
     from variations.system.errors import UserError
@@ -182,8 +188,10 @@ def table(
 
     Raises:
         UserError: `runs` is not a run store, the sweep has no rows, or `rows` names an unknown one.
-        TypeError: `rows` is not a list of names, or `seeds` not one of whole numbers.
+        TypeError: `sweep` is not a name, `rows` not a list of names, or `seeds` not one of whole numbers.
     """
+    if not isinstance(sweep, str):
+        raise TypeError(f"table needs the name of a sweep, not {sweep!r}")
     for key, given in (("rows", rows), ("seeds", seeds)):
         if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
             raise TypeError(f"table needs a list of {key}: [{given!r}], not {given!r}")
