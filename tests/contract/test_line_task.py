@@ -171,7 +171,7 @@ class Stop(pl.Callback):
     [
         (
             "validate = lambda *_: {'dev/mean': 1.0}",
-            "returned no number as dev/mse, which the task names as its monitor. It returned",
+            "returned no dev/mse, which the task names as its monitor. It returned",
         ),
         (
             "test = lambda *_: {'scores': {'test': {'mse': {'value': float('nan')}}}, 'loss': {}}",

@@ -14,18 +14,13 @@ from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
 from variations.store.atomic import json_text
-from variations.store.contents import (
-    config_fault,
-    exchanged,
-    intact_measurements,
-    result_fault,
-    sealed,
-)
+from variations.store.contents import config_fault, exchanged, intact_measurements, no_score, result_fault, sealed
 from variations.store.rows import define
 from variations.tables.formats import render
 from variations.tables.table import build
 
 TOO_LARGE = "it contains the number"
+NAN = "its test MSE is nan, not a finite number"
 
 
 def changed(path: Path, text: str, key: str) -> None:
@@ -143,3 +138,21 @@ def test_a_usual_result_has_no_fault() -> None:
 
 def test_further_entries_of_a_task_may_be_any_numbers() -> None:
     assert result_fault({"scores": {"test": {"bleu": 30.0}}, "log_likelihood": -350.3, "flops": 2.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("result", "compared", "fault"),
+    [
+        ({"scores": {"test": {"mse": {"value": 0.5}}}}, ("test MSE", 0.5), None),
+        ({"scores": {"dev": {"mse": {"value": 0.5}}}}, ("test MSE", None), None),  # another set was tested
+        ({"loss": {"dev_nll": 0.5}}, None, None),
+        ({"error": 0.5}, ("error", 0.5), None),  # a task's own entry
+        ({"scores": {"test": {"mse": {"value": math.nan}}}}, ("test MSE", math.nan), NAN),
+        ({"scores": {"test": {"mse": {"value": None}}}}, ("test MSE", None), "it has no scores"),
+        ({"score": {"test": {"mse": {"value": 0.5}}}, "steps": 3}, ("test MSE", None), "it has no scores"),
+    ],
+)
+def test_a_result_that_tells_nothing_is_not_stored(
+    result: dict[str, Any], compared: tuple[str, float | None] | None, fault: str | None
+) -> None:
+    assert no_score(result, compared) == fault

@@ -183,17 +183,17 @@ def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"scores.{name}.{key}", score.get("value") if isinstance(score, Mapping) else score
 
 
-def no_score(result: Mapping[str, Any], label: str, score: float | None) -> str | None:
+def no_score(result: Mapping[str, Any], compared: tuple[str, float | None] | None) -> str | None:
     """Why a new result tells nothing of a run; None if it does.
 
     Args:
         result: Before it is stored, when what is not finite becomes null.
-        label: The measure by which runs of the sweep are compared.
-        score: Its value; None if the run was not tested for it.
+        compared: The measure by which runs are compared, and its value, if the run was tested for it.
     """
+    label, score = compared or ("", None)
     if score is not None and not math.isfinite(score):
         return f"its {label} is {score}, not a finite number"
-    found = [value for key, value in _numbers(result) if "." in key]
+    found = [score, *(value for key, value in _numbers(result) if "." in key)]
     return None if any(is_number(value) for value in found) else "it has no scores"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import SAME, changes, in_words
-from variations.store.ledger import RunFolder, attempts
+from variations.store.ledger import RunFolder
 from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
@@ -264,13 +264,14 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
 
 def _newer_attempts(row: Row) -> list[str]:
     """That a newer attempt of a run was begun; of several attempts, the last finished one counts."""
-    seeds = []
-    for run in row.finished:
-        if run.folder is not None:
-            folder = RunFolder(run.folder)
-            newest = attempts(folder.path.with_name(f"seed{folder.seed}"))
-            if newest and newest[-1].attempt > folder.attempt:
-                seeds.append(run.seed)
+    read = [(run.seed, RunFolder(run.folder)) for run in row.finished if run.folder]
+    newest: dict[Path, int] = {}
+    for home in {folder.path.parent for _, folder in read}:
+        for other in map(RunFolder, home.glob("seed*-attempt*")):
+            if other.exists():
+                first = home / f"seed{other.seed}"
+                newest[first] = max(other.attempt, newest.get(first, 1))
+    seeds = [seed for seed, one in read if newest.get(one.path.parent / f"seed{one.seed}", 1) > one.attempt]
     return [f"{seeds_named(seeds)}: the score of an older attempt, for a newer one is not finished"] if seeds else []
 
 

@@ -183,9 +183,9 @@ class Loop(pl.Callback):
             task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics.get(task.task.monitor)
-            if not isinstance(watched, int | float):
+            if watched is None:
                 raise RunFailedError(
-                    f"The validation at step {step} returned no number as {task.task.monitor}, which the task names as "
+                    f"The validation at step {step} returned no {task.task.monitor}, which the task names as "
                     f"its monitor. It returned: {found}."
                 )
             refuse_diverged(watched, step, task.task.steadier)

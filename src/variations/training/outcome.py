@@ -53,8 +53,10 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         result["remarks"] = [*result.get("remarks", []), text]
     if copied := folder.copied_from():
         result["copied"] = copied
-    known, measure = plain(result), task.primary(config.sweep.metric)
-    if fault := result_fault(known, config.task) or no_score(known, measure.label, measure.value(known)):
+    known = plain(result)
+    measure = task.primary(config.sweep.metric) if task.scores or task.metrics else None
+    compared = (measure.label, measure.value(known)) if measure is not None else None
+    if fault := result_fault(known, config.task) or no_score(known, compared):
         raise RunFailedError(f"The test of the trained weights gave a result that cannot be used: {fault}.")
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))
