@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from variations.dashboard import memory as memories
-from variations.dashboard import walk as walking
 from variations.dashboard.api import Api
 from variations.dashboard.memory import Memory
 from variations.dashboard.store import Store
 from variations.dashboard.walk import WATCHED
 from variations.store.run_folder import RunFolder
 from variations.store.status import Status
+from variations.system import file_times
 
 Run = Callable[..., Path]
 
@@ -27,7 +27,7 @@ Run = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat new files as old: these tests write no file twice within a clock tick."""
-    monkeypatch.setattr(walking, "RECENT", -1_000_000_000)
+    monkeypatch.setattr(file_times, "RECENT", -1_000_000_000)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_process_that_died_between_two_starts_is_not_shown_as_running(
 
 
 def test_files_that_changed_just_now_are_not_kept(runs: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "RECENT", 3_600_000_000_000)
+    monkeypatch.setattr(file_times, "RECENT", 3_600_000_000_000)
     shown(runs, cache)
     memory = Memory.of(runs, cache)
     assert memory.load("seen") == {} == memory.load("run/")

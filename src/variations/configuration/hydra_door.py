@@ -4,7 +4,6 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 """
 
 import copy
-import time
 from argparse import ArgumentParser
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,14 +31,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from variations.configuration.own_classes import INSTALL
 from variations.system.errors import ConfigError
+from variations.system.file_times import is_settled
 
 VERSION_BASE = "1.3"
 
 __all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of", "without_mode"]
-
-
-TICK_NS = 2_000_000_000
-"""Nanoseconds within which changes may leave the modification time unchanged: some file systems count in seconds."""
 
 
 class _Repository(ConfigRepository):
@@ -86,9 +82,7 @@ class _Repository(ConfigRepository):
         if key in self._listed:
             return self._listed[key]
         names = source.list(group, kind) if source.is_group(group) else []
-        # A further change within the same tick of the file system's clock would not be seen.
-        settled = changed is None or time.time_ns() - changed > TICK_NS
-        if settled and source.scheme() in ("file", "pkg"):
+        if (changed is None or is_settled(changed)) and source.scheme() in ("file", "pkg"):
             self._listed[key] = names
         return names
 

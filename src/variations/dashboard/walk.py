@@ -9,7 +9,6 @@ is thorough; it may start from what an earlier walk has found.
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from typing import Any
 from variations.configuration.places import SEED_FOLDER
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
+from variations.system.file_times import is_settled
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
 """The name in a run, and in a record."""
@@ -26,8 +26,6 @@ WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *MET
 """Files of a run that are watched for changes."""
 DEPTH = 6
 """Depth of folders below the root that are searched for runs."""
-RECENT = 2_000_000_000
-"""Nanoseconds within which changes may leave the modification time unchanged: some file systems count in seconds."""
 ENDED = ("finished", "pruned", "failed")
 """States that only a new status.json can change; a running state also changes when the process dies."""
 
@@ -149,8 +147,7 @@ class Walk:
             if not stat.S_ISDIR(found.st_mode):
                 return Seen(0)
             if known is None or known.modified != found.st_mtime_ns:
-                age = time.time_ns() - found.st_mtime_ns
-                return self._read(name, path, found.st_mtime_ns if age > RECENT else 0, known)
+                return self._read(name, path, found.st_mtime_ns if is_settled(found.st_mtime_ns) else 0, known)
         except FileNotFoundError:
             return Seen(0)
         except OSError as error:
@@ -215,7 +212,7 @@ def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) 
     """A run whose watched files have these times."""
     run = known.run.folder if known is not None and known.run is not None else RunFolder(path)
     fault: str | None = None
-    settled = max(*times[1::EACH], *times[2::EACH], 0, 0) < time.time_ns() - RECENT
+    settled = is_settled(max(*times[1::EACH], *times[2::EACH], 0, 0))
     try:
         state = run.state()
     except UserError as error:

@@ -82,6 +82,8 @@ class ParsingData(PairsData):
 
 def _seen_before(corpus: Corpus) -> Iterator[str]:
     """Say how many held-out trees are also among those of `data.extra`."""
+    if not corpus.extra:
+        return
     sets = {name: [*map(str, trees)] for name, trees in (("dev", corpus.dev), ("test", corpus.test))}
     known = {tree for trees in sets.values() for tree in trees}
     further = {text for path in corpus.extra for tree in read_trees([path]) if (text := str(tree)) in known}
