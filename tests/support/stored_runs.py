@@ -1,6 +1,7 @@
 """Fixtures: fabricated run stores with the files that a sweep writes."""
 
 import copy
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -121,6 +122,8 @@ def make_run(store: Path) -> Maker:
                 hits = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=False))
                 result["scores"]["test"]["exact_match"]["value"] = 100 * hits / len(references)
             folder.write_result(result)
+        if not texts:  # below every score, as there is no source to be copied
+            (folder.path / "baselines.json").write_text(json.dumps({"test": {"copy of the source": -1.0}}))
         for kind, lines in zip(("src", "ref", "hyp"), texts or (), strict=False):
             (folder.hypotheses / f"test.{kind}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         folder.set_status(state, reason, **(status or {}))

@@ -94,15 +94,19 @@ def open_given(folder: Path | str | None) -> None:
         ConfigError: It has a file of the same name as one of ours, which would be used in its place.
     """
     _given[:] = [] if folder is None else [Path(folder)]
-    for place in _given:
-        names = (path.relative_to(place) for path in sorted(place.rglob("*.yaml")))
-        pairs = [(CONF / name, place / name) for name in names if (CONF / name).is_file()]
-        if faults := [
-            f"--config-dir: {theirs} would not be used, because {shown(ours)} has the same name: rename it."
-            for ours, theirs in pairs
-            if ours.read_bytes() != theirs.read_bytes()
-        ]:
-            raise ConfigError(faults)
+    if faults := [fault for place in _given for fault in _hidden("--config-dir", place, [CONF])]:
+        raise ConfigError(faults)
+
+
+def _hidden(named_by: str, folder: Path, earlier: Iterable[Path]) -> list[str]:
+    """A fault for each file of a folder in whose place Hydra would use that of an earlier folder."""
+    found = []
+    for theirs in sorted(folder.rglob("*.yaml")):
+        name = theirs.relative_to(folder)
+        used = next((place / name for place in earlier if (place / name).is_file()), None)
+        if used is not None and used.read_bytes() != theirs.read_bytes():
+            found.append(f"{named_by}: {theirs} would not be used, because {shown(used)} has the same name: rename it.")
+    return found
 
 
 def given() -> Path | None:
@@ -114,9 +118,11 @@ def open_typed(lines: Iterable[str]) -> list[str]:
     """Register the folders of `hydra.searchpath=[…]`, and return the other overrides.
 
     Raises:
-        ConfigError: There is no such folder or package.
+        ConfigError: There is no such folder or package, or it has a file of the same name as another, which would be
+            used in its place.
     """
-    rest, problems = [], []
+    rest: list[str] = []
+    problems: list[str] = []
     for line in lines:
         if not line.startswith(SEARCHPATH):
             rest.append(line)
@@ -126,6 +132,8 @@ def open_typed(lines: Iterable[str]) -> list[str]:
             scheme, _, name = place.rpartition("://")
             folder = package_folder(name) if scheme == "pkg" else Path(name).expanduser().absolute()
             if folder is not None and folder.is_dir():
+                earlier = [CONF, *_given, *_typed]
+                problems += [] if folder in earlier else _hidden("hydra.searchpath", folder, earlier)
                 _typed.append(folder)
             else:
                 kind = "package with such a folder" if scheme == "pkg" else "folder"

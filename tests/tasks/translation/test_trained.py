@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,9 @@ from variations.tasks.translation.trained import (
     last_fall,
     past_its_best,
     too_few_validations,
+    unjudged,
     untrained,
+    why_untrained,
 )
 
 FLAT = [(80, 1.0), (100, 1.0)]
@@ -93,6 +96,21 @@ def test_damaged_baselines_are_counted_again_from_the_texts(tmp_path, text):
     for suffix in ("src", "ref"):
         (tmp_path / "hypotheses" / f"test.{suffix}").write_text("The dog sleeps here .\n", encoding="utf-8")
     assert baselines(tmp_path, {}, "test") == {"copy of the source": pytest.approx(100.0)}
+
+
+def test_the_baselines_are_those_of_the_first_seed_whose_texts_can_be_read(tmp_path):
+    def run(seed):
+        result = {"scores": {"test": {"bleu": {"value": 3.0}}}}
+        return SimpleNamespace(
+            folder=SimpleNamespace(path=tmp_path / f"seed{seed}"), config={}, result=result, curve=lambda _: FLAT
+        )
+
+    (tmp_path / "seed2").mkdir()
+    (tmp_path / "seed2/baselines.json").write_text(json.dumps({"test": {"copy of the source": 3.25}}))
+    assert why_untrained([run(1), run(2)]) == "not above the copy of the source (3.2 BLEU)"
+    assert unjudged([run(1), run(2)]) is None
+    assert why_untrained([run(1)]) is None
+    assert "no seed's stored texts can be read" in str(unjudged([run(1)]))
 
 
 def test_few_validations_leave_it_unknown_whether_a_run_was_still_improving() -> None:

@@ -167,10 +167,10 @@ class Translation(SequenceTask, Measures):
         return why_untrained(runs)
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
-        """Some run has too few validations."""
-        from variations.tasks.translation.trained import too_few_validations
+        """Some run has too few validations, or no run's texts can be read."""
+        from variations.tasks.translation.trained import unjudged
 
-        return too_few_validations([run.curve("dev/nll") for run in runs])
+        return unjudged(runs)
 
     def past_its_best(self, runs: Sequence[TestedRun]) -> str | None:
         """By the rise of the dev perplexity above its lowest value."""

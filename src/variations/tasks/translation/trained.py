@@ -143,12 +143,26 @@ def why_untrained(runs: Sequence[TestedRun]) -> str | None:
 
     Runs that have not translated the test set are judged by the dev set.
     """
+    scores, needless = _beside_baselines(runs)
+    return untrained([run.curve("dev/nll") for run in runs], scores, needless)
+
+
+def unjudged(runs: Sequence[TestedRun]) -> str | None:
+    """What could not be judged, in words: the fall of the dev loss, or BLEU against the baselines."""
+    scores, needless = _beside_baselines(runs)
+    without = "no seed's stored texts can be read, so its BLEU is not compared with that of a copy of the source"
+    found = [too_few_validations([run.curve("dev/nll") for run in runs]), without if scores and not needless else None]
+    return "; ".join(filter(None, found)) or None
+
+
+def _beside_baselines(runs: Sequence[TestedRun]) -> tuple[list[float], dict[str, float]]:
+    """BLEU of each seed, and of the baselines by name; their texts are those of the first run that has some."""
     for part in ("test", "dev"):
         values = [measure(f"{part}.bleu").value(run.result) for run in runs]
         if scores := [value for value in values if value is not None]:
-            break
-    needless = baselines(runs[0].folder.path, runs[0].config, part) if scores else {}
-    return untrained([run.curve("dev/nll") for run in runs], scores, needless)
+            found = (baselines(run.folder.path, run.config, part) for run in runs)
+            return scores, next(filter(None, found), {})
+    return [], {}
 
 
 # Baselines ------------------------------------------------------------------------------------------------------------

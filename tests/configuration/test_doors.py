@@ -1,0 +1,50 @@
+"""Folders of configuration files in addition to ours."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from variations.configuration import doors
+from variations.system.errors import ConfigError
+
+
+def given(folder: Path) -> None:
+    doors.open_given(folder)
+
+
+def typed(folder: Path) -> None:
+    doors.open_typed([f"hydra.searchpath=[file://{folder}]"])
+
+
+@pytest.fixture(autouse=True)
+def closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "_given", [])
+    monkeypatch.setattr(doors, "_typed", [])
+
+
+@pytest.mark.parametrize(("named", "opened"), [("--config-dir", given), ("hydra.searchpath", typed)])
+def test_a_file_that_one_of_ours_would_hide_is_told(named: str, opened: Callable[[Path], None], tmp_path: Path) -> None:
+    copy, file = (tmp_path / place / "size/big.yaml" for place in ("copied", "changed"))
+    for made in (copy, file):
+        made.parent.mkdir(parents=True)
+    copy.write_bytes((doors.CONF / "size/big.yaml").read_bytes())
+    file.write_text("model:\n  h: 2\n")
+    opened(tmp_path / "copied")
+    with pytest.raises(ConfigError) as told:
+        opened(tmp_path / "changed")
+    told_of = "would not be used, because conf/size/big.yaml has the same name: rename it."
+    assert told.value.faults == [f"{named}: {file} {told_of}"]
+
+
+def test_a_file_that_an_earlier_folder_would_hide_is_told(tmp_path: Path) -> None:
+    for place, heads in (("first", 2), ("second", 4)):
+        (tmp_path / place / "size").mkdir(parents=True)
+        (tmp_path / place / "size/mine.yaml").write_text(f"model:\n  h: {heads}\n")
+    places = ",".join(f"file://{tmp_path / place}" for place in ("first", "second", "first"))
+    with pytest.raises(ConfigError) as told:
+        doors.open_typed([f"hydra.searchpath=[{places}]"])
+    hidden, used = (tmp_path / place / "size/mine.yaml" for place in ("second", "first"))
+    assert told.value.faults == [
+        f"hydra.searchpath: {hidden} would not be used, because {used} has the same name: rename it."
+    ]
