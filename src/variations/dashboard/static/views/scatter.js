@@ -90,21 +90,24 @@ V.views = V.views || {};
     const boxes = new Map(points.map((point) => [point, box(across(point), up(point), 16, 16)]));
     const drawn = [];
     const left = new Set(points);
-    for (const point of [...front, ...(wide < 500 ? [] : points.filter((item) => !front.includes(item)))]) {
-      const lines = V.wrap(point.row.label, wide < 500 ? 20 : 34);
+    const others = wide < 500 && points.length > 4 ? [] : points.filter((point) => !front.includes(point));
+    for (const point of [...front, ...others]) {
+      const lines = V.wrap(point.row.label, wide < 500 ? 16 : 34);
       const width = 6.6 * Math.max(...lines.map((line) => line.length));
       const height = 15 * lines.length;
-      const right = across(point) + width + 20 < wide;
-      const [x, y] = [across(point) + (right ? 12 + width / 2 : -12 - width / 2), up(point)];
       const near = points.filter((item) => item !== point && Math.abs(across(item) - across(point)) < 60).map(up);
-      const shifts = front.includes(point) ? (right ? [-15, 15, 0] : [15, 0, -15]) : [0, 16, -16, 24, -24, 34, -34];
-      const others = [...drawn, ...points.filter((item) => item !== point).map((item) => boxes.get(item))];
-      const seen = (shift) => y + shift - height / 2 >= 0 && y + shift + height / 2 <= HEIGHT - 60; // within the axes
-      const free = shifts.find((shift) => seen(shift) && near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
+      const taken = [...drawn, ...points.filter((item) => item !== point).map((item) => boxes.get(item))];
+      const at = (side, shift) => box(across(point) + side * (12 + width / 2), up(point) + shift, width, height);
+      const seen = (place) => place.left >= 0 && place.right <= wide && place.low >= 0 && place.high <= HEIGHT - 60; // within the axes
+      const nearest = (shift) => near.every((other) => Math.abs(up(point) + shift - other) >= Math.abs(shift));
+      // The stairs come to a point of the front from the left and leave it to the right.
+      const shifts = (side) => (front.includes(point) ? [-15 * side, 15 * side, 0, 30, -30] : [0, 16, -16, 24, -24, 34, -34]);
+      const places = [1, -1].flatMap((side) => shifts(side).map((shift) => ({ side, shift })));
+      const free = places.find(({ side, shift }) => nearest(shift) && seen(at(side, shift)) && taken.every((other) => apart(at(side, shift), other)));
       if (free === undefined) continue;
-      drawn.push(box(x, y + free, width, height));
+      drawn.push(at(free.side, free.shift));
       left.delete(point);
-      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text: lines.join("\n"), text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, background_fill_color: ink.page, background_fill_alpha: 0.8, text_font: V.chart.font, text_font_size: "12px" }));
+      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: 11 * free.side, y_offset: free.shift, text: lines.join("\n"), text_align: free.side > 0 ? "left" : "right", text_baseline: "middle", text_color: ink.ink, background_fill_color: ink.page, background_fill_alpha: 0.8, text_font: V.chart.font, text_font_size: "12px" }));
     }
     return [...left];
   }
@@ -162,7 +165,7 @@ V.views = V.views || {};
       V.el("p", { class: "hint", id: "front", text: [told, key === "seconds" ? "Other work on the machine lengthens times." : "", hollow ? "Hollow: not trained." : "", apart.length ? `Not compared, and on no front: ${apart.map((point) => point.row.label).join(", ")}.` : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
       list,
     );
-    const { fig, outside, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
+    const { fig, outside, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 80 : 130));
     list.replaceChildren(...legend(outside, measure, "Outside the chart, because not trained"), ...legend(unlabelled, measure, "Without a label in the chart, for lack of room"));
     await V.chart.show(fig, node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }
