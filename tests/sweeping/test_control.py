@@ -330,6 +330,9 @@ def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: A
     assert states(outcomes) == ["submitted", "pending", "pending"]
     held = [read(outcome.folder.path) for outcome in outcomes]
     assert [record and record.state for record in held] == ["queued", "released", None]
+    assert [outcome.shown for outcome in outcomes] == ["queued", "pending", "pending"]
+    started = Lease.claim(outcomes[0].folder.path, held[0], "running")  # as its job does
+    assert started is not None and outcomes[0].shown == "running"
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from variations.configuration.tasks import named
 from variations.store.contents import refuse_damaged, score
 from variations.store.differences import equal_rows
 from variations.store.identity import changed_keys
-from variations.store.lease import Lease
+from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder, Status, workplace
 from variations.store.own_code import changed_inputs
 from variations.store.row_files import replaced
@@ -88,6 +88,12 @@ class Outcome:
     def ended(self) -> bool:
         """Whether this sweep is done with it."""
         return self.state in ENDED
+
+    @property
+    def shown(self) -> str:
+        """Its state for the user: a submitted run is `queued` or `running`, as its lease says."""
+        record = read(self.folder.path) if self.state == "submitted" else None
+        return self.state if record is None else record.state
 
     def same(self) -> bool:
         """Whether the folder contains a run of the same configuration."""

@@ -62,7 +62,7 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "queued"
+            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "is being submitted"
             self.say(f"{place} {outcome.name}: {log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
@@ -286,7 +286,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
     whole = [Column(title, no_wrap=True) for title in ("seed", "state", title, "training, s", "process-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
-        state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
+        state = f"[{COLOURS.get(o.state, 'default')}]{o.shown}[/]"
         seconds, trainer = o.trained(), o.job.config.trainer
         hours = None if seconds is None else seconds * trainer.devices * trainer.nodes / 3600
         costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", f"{hours:.2g}")
@@ -295,7 +295,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
     console.print(table)
     for place in dict.fromkeys(o.folder.path.parent.parent for o in outcomes):
         console.print(f"Folders: {place}/ROW/seedN", soft_wrap=True, markup=False)
-    counts = Counter(o.state for o in outcomes)
+    counts = Counter(o.shown for o in outcomes)
     others = sum(o.by_other and o.ok for o in outcomes)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
     console.print(told + (f" ({others} of them started by another command)" if others else ""))
