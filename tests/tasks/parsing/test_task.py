@@ -409,7 +409,8 @@ def test_a_table_says_how_much_of_the_treebank_a_run_had() -> None:
     whole = {"treebank": DESCRIBED["wsj"], "trees": {"train": 39_832, "dev": 1_700, "test": 2_416}}
     assert TASK.conditions(config, whole, scaled=False) == f"{DESCRIBED['wsj']}; recipe parsing"
     part = {**whole, "trees": {"train": 308, "dev": 105, "test": 127}}
-    told = TASK.conditions(config, part, scaled=False)
-    assert "; 308 of the 39,832 training trees; 127 of the 2,416 test trees; " in told
+    for split in ("wsj", "part"):
+        told = TASK.conditions(config, part | {"treebank": DESCRIBED[split]}, scaled=False)
+        assert "; 308 of the 39,832 training trees; 127 of the 2,416 test trees; " in told
     toy = {**config, "data": {"kind": "toy", "extra": ["auto.txt"]}}
     assert TASK.conditions(toy, {}, scaled=False).startswith("built-in trees; further training trees from data.extra;")

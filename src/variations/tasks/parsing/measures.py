@@ -94,7 +94,7 @@ class Measures(Task):
             trees = "built-in trees" + (f"; {FURTHER}" if data.get("extra") else "")
         else:
             trees = str(result.get("treebank") or f"the treebank in {data.get('root')}")
-        if trees.startswith(DESCRIBED["wsj"]):
+        if trees.startswith((DESCRIBED["wsj"], DESCRIBED["part"])):
             counts = _trees(result)
             for part, whole in TREES.items():
                 if counts.get(part, whole) < whole:
