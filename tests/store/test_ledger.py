@@ -74,13 +74,13 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(
     folder: RunFolder, configuration: Configure
 ) -> None:
     with pytest.raises(UserError) as caught:
-        folder.create(configuration(model__h=16, recipe__lr=2.0))
+        folder.create(configuration(model__dropout=0.5, recipe__lr=2.0))
     message = str(caught.value)
-    assert "model.h: 8 → 16" in message
+    assert "model.dropout: 0.1 → 0.5" in message
     assert "recipe.lr: 1.0 → 2.0" in message
     assert "force=true" in message
-    assert "resume.allow=[model.h,recipe.lr]" in message
-    assert folder.config()["model"]["h"] == 8
+    assert "resume.allow=[model.dropout,recipe.lr]" in message
+    assert folder.config()["model"]["dropout"] == 0.1
 
 
 def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
@@ -126,10 +126,10 @@ def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
 ) -> None:
     checkpoint(folder, 40)
     folder.set_status("interrupted", checkpoint=40)
-    allow = ["model.d_ff", "recipe.lr"]
-    folder.create(configuration(model__d_ff=99, recipe__lr=3.0, resume__allow=allow))
+    allow = ["model.dropout", "recipe.lr"]
+    folder.create(configuration(model__dropout=0.9, recipe__lr=3.0, resume__allow=allow))
     (folder.path / "subwords.model").write_text("")
-    folder.create(configuration(recipe__lr=3.0))  # the network did not fit: back, without leave
+    folder.create(configuration(recipe__lr=3.0))  # back, without leave
     assert (folder.path / "subwords.model").exists()
     assert folder.config()["resume"]["changed"] == ["recipe.lr 1.0 → 3.0 at step 40"]
     with pytest.raises(UserError, match=r"recipe\.lr: 3\.0 → 2\.0"):
@@ -167,12 +167,17 @@ def test_a_change_counts_from_the_newest_sound_checkpoint(folder: RunFolder, con
     assert folder.config()["resume"]["changed"] == changed
 
 
-def test_the_number_of_devices_cannot_change_in_mid_training(folder: RunFolder, configuration: Configure) -> None:
-    changes = {"trainer__devices": 4, "recipe__lr": 2.0}
+@pytest.mark.parametrize(
+    "key", ["trainer.devices", "trainer.tokens_per_batch", "recipe.batch_tokens", "model.d_ff", "model.h", "branch.M"]
+)
+def test_what_the_stored_state_would_not_fit_cannot_change_in_mid_training(
+    key: str, folder: RunFolder, configuration: Configure
+) -> None:
+    changes = {key.replace(".", "__"): 4, "recipe__lr": 2.0}
     with pytest.raises(UserError) as caught:
-        folder.create(configuration(**changes, resume__allow=["trainer", "recipe.lr"]))
+        folder.create(configuration(**changes, resume__allow=["trainer", "recipe", "model", "branch"]))
     message = str(caught.value)
-    assert "trainer.devices: 1 → 4" in message and "trainer.devices cannot change in mid-training." in message
+    assert f"{key}: " in message and f"{key} cannot change in mid-training." in message
     assert "resume.allow" not in message and folder.config() == configuration()
 
 

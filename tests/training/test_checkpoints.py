@@ -62,13 +62,14 @@ def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
     with caplog.at_level(logging.WARNING):
         fit(config, parts, Interrupt())
     assert f"{parts.checkpoints / 'step10.ckpt'} is damaged" in caplog.text
+    assert "step8.ckpt is used instead" in caplog.text
     assert [line["step"] for line in parts.measurements.read()] == list(range(1, 13))
     same_run(whole, parts)
 
 
 @pytest.mark.slow
 def test_a_run_of_which_all_checkpoints_are_damaged_does_not_begin_again_unasked(
-    small: Any, made: Any, stopped_at: Any
+    small: Any, made: Any, stopped_at: Any, caplog: Any
 ) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
@@ -78,6 +79,7 @@ def test_a_run_of_which_all_checkpoints_are_damaged_does_not_begin_again_unasked
     with pytest.raises(RunFailedError, match=r"all checkpoints in .* are damaged .* restore one of them"):
         fit(small(), folder, Interrupt())
     assert len(folder.measurements.read()) == 10
+    assert "is used instead" not in caplog.text
 
 
 def test_a_file_appears_whole_with_its_sum_or_not_at_all(tmp_path: Path) -> None:

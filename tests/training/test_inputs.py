@@ -68,6 +68,19 @@ def test_a_text_that_was_edited_in_between_is_named_and_nothing_is_written(
 
 
 @pytest.mark.slow
+def test_a_run_that_has_lost_its_result_stays_as_it_is_if_its_text_has_changed(
+    stopped: tuple[RunConfig, RunFolder], text: Path
+) -> None:
+    config, folder = stopped
+    folder.set_status("finished")  # without a result.json it would be tested again
+    before = contents(folder)
+    replace_word(text / "test.en")
+    with pytest.raises(UserError, match=r"test.en .*changed"):
+        run.execute(config)
+    assert contents(folder) == before
+
+
+@pytest.mark.slow
 def test_with_an_edited_text_force_starts_a_new_attempt_and_continues_it(
     stopped: tuple[RunConfig, RunFolder], text: Path
 ) -> None:

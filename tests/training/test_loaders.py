@@ -1,5 +1,6 @@
 """Loaders of other packages' tasks, continued in mid-epoch."""
 
+import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
@@ -9,6 +10,9 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
 from variations.system.errors import UserError
+from variations.tasks.sequences import data
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
 from variations.training.loaders import Continuing
 
 
@@ -74,3 +78,19 @@ def test_ranks_with_batches_of_their_own_keep_them() -> None:
         list(Continuing(stream, 3, lambda: (0, 0), seed=1, rank=0))
     with pytest.raises(UserError, match=r"^the training loader has 1 batches for 2 devices: "):
         Continuing(DataLoader([1]), 1, lambda: (0, 0), seed=1, rank=0, ranks=2)  # type: ignore[arg-type]
+
+
+def test_a_loader_process_that_gives_no_batch_is_an_error(
+    small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was forked beside threads may hang for ever."""
+
+    def stuck(*_: Any, **__: Any) -> None:
+        time.sleep(60)
+
+    monkeypatch.setattr(data, "SILENT", 0.5)
+    monkeypatch.setattr(data, "collated", stuck)
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"timed out after 0\.5 seconds"):
+        fit(small("data.workers=1"), made(small("data.workers=1"), "run"), Interrupt())
+    assert time.monotonic() - began < 50

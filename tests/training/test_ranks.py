@@ -1,15 +1,22 @@
 """The processes of a data-parallel run: whose failure ends the others, and what is told of it."""
 
+import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from variations.commands import run
+from variations.store.run_folder import RunFolder
 from variations.system import processes
+from variations.system.errors import Interrupted
+from variations.tasks.translation.config import TranslationConfig
 
 DEAF = "import signal, time; signal.signal(2, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 Process = Callable[[str], "subprocess.Popen[bytes]"]
@@ -51,6 +58,23 @@ def test_processes_that_do_not_follow_a_second_ctrl_c_are_not_waited_for(monkeyp
         deaf.wait()
 
 
+@pytest.mark.parametrize(("code", "outlives"), [(0, True), (3, False)])
+def test_a_rank_that_failed_leaves_no_process_behind(code: int, outlives: bool) -> None:
+    """What a rank that ended well has started may still be at work, such as a logger."""
+    child = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {DEAF!r}]).pid, flush=True)"
+    line = [sys.executable, "-c", f"{child}; sys.exit({code})"]
+    rank = subprocess.Popen(line, stdout=subprocess.PIPE, start_new_session=True)
+    assert rank.stdout is not None
+    left = int(rank.stdout.readline())
+    assert rank.stdout.readline() == b"ready\n"
+    rank.wait()
+    processes._end(rank)
+    closed, _, _ = select.select([rank.stdout], [], [], 0.5 if outlives else 30)  # by the end of the last that has it
+    assert bool(closed) != outlives
+    if outlives:
+        os.kill(left, signal.SIGKILL)
+
+
 def test_a_preemption_and_one_more_signal_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_SECONDS", 0.1)
     slow = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
@@ -70,3 +94,15 @@ def test_a_rank_is_known_by_what_started_it(monkeypatch: pytest.MonkeyPatch, tmp
     assert processes.reason_of(tmp_path / "none", 4) == "one of its processes ended with code 4"
     monkeypatch.delenv(processes.LEASE)
     assert not processes.is_rank() and processes.global_rank() == 0
+
+
+def test_a_run_whose_first_process_does_not_answer_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run").create(asdict(TranslationConfig()))
+    folder.set_status("running")
+    monkeypatch.setattr(processes, "run_ranks", lambda *_: 130)
+    with pytest.raises(Interrupted):
+        run._run_in_processes(TranslationConfig(), folder)
+    status = folder.status()
+    assert status is not None and (status.state, status.reason) == ("interrupted", run.STOPPED)

@@ -37,6 +37,7 @@ from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned,
 from variations.system.exceptions import raised, short_traceback
 
 _EXECUTING = threading.Lock()
+STOPPED = "stopped; the same command continues the run"
 
 
 def execute(config: RunConfig) -> Path:
@@ -67,6 +68,8 @@ def _execute(config: RunConfig) -> Path:
     new = not folder.path.exists()
     if not folder.finished():
         own_code.refuse_edited(to_dict(config))
+        if folder.may_continue(to_dict(config)):
+            own_code.refuse_to_continue(config, folder)  # before its files are written; again under the lease
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
         refuse_damaged(folder.path, folder.result() or {}, config.task, folder.config())
@@ -195,7 +198,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             folder.set_status("pruned", str(stop))
             return {}
         except KeyboardInterrupt as stop:
-            folder.set_status("interrupted", str(stop) or "stopped; the same command continues the run")
+            folder.set_status("interrupted", str(stop) or STOPPED)
             raise
         except BaseException as error:
             _set_failed(folder, error)
@@ -258,6 +261,9 @@ def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") ->
     """Start `run` once for each device; `lease` is the name of the one that is held for them."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
+        status = folder.status()
+        if status is not None and status.state == "running":  # its first process did not answer
+            folder.set_status("interrupted", STOPPED)
         raise Interrupted(signal.Signals(code - 128))
     if code:
         failure = processes.failure(folder.path, code)

@@ -27,13 +27,23 @@ def allowed(config: Mapping[str, Any]) -> list[str]:
     return [*((config.get("resume") or {}).get("allow") or [])]
 
 
-FIXED = ("data", "trainer.devices", "trainer.nodes", "recipe.optimizer")
-"""Keys, or groups of keys, that no run can change in mid-training: its weights are of its data, and devices have their
-positions there; an optimiser has its state. Not `data.root`: the same texts may have been moved."""
+FIXED = (
+    *("data", "model", "positions", "branch"),
+    *("trainer.devices", "trainer.nodes", "trainer.tokens_per_batch"),
+    *("recipe.optimizer", "recipe.batch_tokens", "recipe.batch_size"),
+)
+"""Keys, or groups of keys, that no run can change in mid-training. Its weights are of its data and of its network; an
+optimiser has its state; and the position in the data is counted in batches of each device."""
+FREE = (
+    "data.root",  # the same texts may have been moved
+    *("model.dropout", "model.attention_dropout", "model.relu_dropout"),
+    *("branch.warmup", "branch.freeze_last", "branch.lr_scale"),
+)
+"""Those of FIXED that may change."""
 
 
 def _fixed(key: str) -> bool:
-    return covered(key, FIXED) and key != "data.root"
+    return covered(key, FIXED) and key not in FREE
 
 
 def forbidden(config: Mapping[str, Any], changes: Changes) -> Changes:

@@ -198,6 +198,10 @@ class RunFolder:
                     self.set_status("interrupted", "its result.json is missing, so it is tested again")
         return self
 
+    def may_continue(self, config: Mapping[str, Any]) -> bool:
+        """Whether this is a run of the configuration that nobody executes now."""
+        return self.exists() and self.state() != "running" and not changed_keys(self.config(), filled(config))
+
     def refuse_exchanged(self, config: Mapping[str, Any]) -> None:
         """Check that the run has the configuration of this command, which another may have replaced meanwhile.
 

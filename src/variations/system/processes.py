@@ -54,8 +54,15 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
             return _watch(processes, received)
         finally:
             for process in processes:
-                process.kill()
-                process.wait()
+                _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a rank and, unless it ended well, what it has started: a loader process may be stuck or ignore signals."""
+    process.kill()
+    if process.wait():
+        with suppress(ProcessLookupError):  # nothing is left of its session
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _watch(processes: list[subprocess.Popen[bytes]], received: list[int]) -> int:

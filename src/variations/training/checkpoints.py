@@ -192,13 +192,17 @@ def newest(folder: Path) -> Path | None:
     Raises:
         RunFailedError: there are checkpoints, but all of them are damaged.
     """
-    found = full(folder)
+    found, damaged = full(folder), list[Path]()
     for _, path in reversed(found):
         if is_sound(path):
+            for other in damaged:
+                log.warning(
+                    "The checkpoint %s is damaged (its checksum does not match or is missing); %s is used instead.",
+                    other,
+                    path.name,
+                )
             return path
-        log.warning(
-            "The checkpoint %s is damaged (its checksum does not match or is missing); the one before it is used.", path
-        )
+        damaged.append(path)
     if found:
         raise RunFailedError(
             f"all checkpoints in {folder} are damaged (their checksums do not match or are missing), so the run cannot "

@@ -140,6 +140,7 @@ class PairsData(pl.LightningDataModule):
         return {
             "collate_fn": functools.partial(collated, longest=self._longest),
             "num_workers": workers,
+            "timeout": SILENT if workers else 0,
             "pin_memory": gpu,
             "generator": generator,
             "worker_init_fn": start_worker,
@@ -149,6 +150,10 @@ class PairsData(pl.LightningDataModule):
 def collated(pairs: Sequence[Item], longest: int) -> Batch:
     """A batch of items of a token store; over-long sources are cut as in decoding."""
     return collate([(number, np.asarray(shortened(source, longest)), target) for number, source, target in pairs])
+
+
+SILENT = 600
+"""Seconds after which a loader process that gives no batch is an error: one that was forked beside threads may hang."""
 
 
 class TrainingLoader(DataLoader[Any]):
