@@ -99,7 +99,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
     options = [word for word in words if word.startswith("-")]
     overrides = [word for word in words if not word.startswith("-") and word != "job"]
     if "--shell-completion" in options:
-        return  # Hydra handles it without composing
+        return  # nothing is composed
     assert set(options) <= {"--multirun", "-m", "--help", "--cfg"}
     if "--multirun" in options:
         own = [word for word in overrides if not word.startswith("hydra")]

@@ -23,6 +23,7 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from variations.commands.completion import completion
 from variations.commands.console import told_when_interrupted
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight, with_task
@@ -81,6 +82,9 @@ def command(
         if args.help:
             sys.stdout.write(help_text(task, schema, config_name, examples or {}, multirun=multirun))
             return
+        if args.shell_completion:
+            sys.stdout.write(completion(args.overrides, schema))
+            return
         if args.config_dir is not None and not Path(args.config_dir).is_dir():
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
         open_given(args.config_dir)
@@ -93,7 +97,7 @@ def command(
             args.overrides = reworded(args.overrides)
             sys.argv[1:] = [*flags_typed, *args.overrides]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
-        if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
+        if not (args.hydra_help or args.experimental_rerun):
             if several and not multirun and not (args.cfg or args.info):
                 fail(ConfigError([f"--multirun is for {spelled('train')}; leave it out here."]))
             found = preflight(

@@ -25,7 +25,7 @@ FLAGS = {
     "--cfg job": "print the configuration instead of running it (--resolve also resolves interpolations)",
     "--info defaults": "print the files that the configuration is composed from",
     "--config-dir DIR": "also look for groups in DIR",
-    "--shell-completion install=bash": 'Tab completion: eval "$(COMMAND --shell-completion install=bash)"',
+    "--shell-completion install=bash": 'Tab completion in bash: eval "$(COMMAND --shell-completion install=bash)"',
 }
 
 
