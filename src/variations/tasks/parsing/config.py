@@ -15,6 +15,7 @@ class DataConfig(SequenceData):
     """A treebank and its two vocabularies."""
 
     name: str = "trees_toy"
+    """Name of the treebank in labels."""
     kind: str = choice("toy", "toy", "treebank", "sample")
     """`treebank`: files wsj_*.mrg below `root`. `sample`: those of the free sample. `toy`: generated from `seed`."""
     root: str | None = None

@@ -11,6 +11,7 @@ class DataConfig:
     """Stories and questions."""
 
     name: str = "babi_toy"
+    """Name of the corpus in labels."""
     kind: str = choice("toy", "toy", "babi")
     """`babi`: the files below `root`. `toy`: generated from `seed`."""
     root: str | None = None
@@ -101,6 +102,7 @@ class ReaderRecipe(RecipeConfig):
     """memn2n: linear start (LS), epochs at `linear_lr` without the softmax over memories; the schedule then starts from
     `linear_lr`, too."""
     linear_lr: float = number(0.005, gt=0)
+    """The learning rate of the linear start; without one, it has no effect."""
     noise: float = number(0.0, ge=0, le=1)
     """Share of empty memories inserted into stories at random (RN)."""
 
