@@ -153,6 +153,16 @@ def test_figures_of_the_row_that_a_row_inherits_from_are_not_its_own(
     assert {line.row.definition.row: list(line.published) for line in lines} == {"learned": ["dev_bleu"], "softmax": []}
 
 
+@pytest.mark.parametrize("metric", ["bleu_tok_lc", "test.bleu", "dev.bleu"])
+def test_a_table_by_another_score_of_the_test_set_has_its_bleu_as_well(
+    make_run: Any, read: Callable[..., Table], metric: str
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    columns = [measure.key for measure in read(metric=metric).columns]
+    assert ("test.bleu" in columns) == (metric != "dev.bleu")
+    assert len({*columns}) == len(columns)
+
+
 def test_published_figures_keep_the_zeros_that_the_paper_prints(store: Path) -> None:
     """Vaswani et al. 2017, Table 3: 5.00 among perplexities such as 4.92; Table 2 mixes one and two decimals."""
 

@@ -197,8 +197,9 @@ class Measures(Task):
         return () if key in LOSSES else ("trainer.val_bleu",)
 
     def further(self, metric: Measure) -> Sequence[str]:
-        """Dev BLEU and perplexity, and exact match."""
-        return ("dev.bleu", "dev_ppl", "test.exact_match")
+        """Dev BLEU and perplexity, and exact match; beside another score of the test set, its BLEU."""
+        plain = ("test.bleu",) if metric.key.startswith("test.") else ()
+        return (*plain, "dev.bleu", "dev_ppl", "test.exact_match")
 
     def published(self, key: str) -> PublishedScore:
         """A figure of a paper's table; an unknown key gets its own column and is never compared."""
