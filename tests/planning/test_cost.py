@@ -29,6 +29,7 @@ def test_disk_counts_the_checkpoints_that_stay(values: dict[str, Any]) -> None:
     averaged = [*STEPS, "recipe.average=5", "recipe.average_every=10"]
     assert run_cost(compose_run(averaged), values, None).disk == 13_000_000
     assert run_cost(compose_run([*STEPS, "recipe.ema=0.9"]), values, None).disk == 10_000_000
+    assert run_cost(compose_run([*STEPS, "recipe.optimizer=sgd"]), values, None).disk == 4_000_000
 
 
 def test_a_limit_of_minutes_ends_the_training(values: dict[str, Any]) -> None:

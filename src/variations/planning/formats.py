@@ -45,7 +45,7 @@ class PlanLine:
 
     @property
     def memory(self) -> int | None:
-        """Bytes of weights, gradients, Adam's moments and the activations kept for one backward pass, if counted."""
+        """Bytes of weights, gradients, optimiser state and the activations of one batch; None: not counted."""
         if self.size is None or self.size.activations is None or self.row.config is None:
             return None
         from variations.tasks.counting import state_bytes
@@ -312,7 +312,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
         *((line.uncounted is not None, f"{line.row.definition.row}: not counted: {line.uncounted}") for line in lines),
         (
             any(line.memory for line in lines) and not any(line.price for line in lines),
-            "Memory: weights, gradients, Adam's moments, and the activations of one batch; counted, not measured.",
+            "Memory: weights, gradients, optimiser state, and the activations of one batch; counted, not measured.",
         ),
         (
             bool(costs),
