@@ -331,6 +331,23 @@ def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_faulty_value_hides_no_fault_of_the_rows() -> None:
+    register_schema(PlanConfig, "plan")
+    words = ["branch.M=0", "limit=-1", "model.h=3"]
+    for several in ("sweep=quickstart", "model.N=1,2"):
+        *of_keys, of_heads = preflight([several, *words], PlanConfig, "plan", axes=True)
+        assert of_keys == ["branch.M=0: must be at least 1.", "limit=-1: must be greater than 0."]
+        assert of_heads.startswith("model.h=3 does not divide model.d_model=128")
+    quoted = ["sweep=attention_table4", "rows=[luong]", "limit=-1"]
+    assert preflight(quoted, PlanConfig, "plan", axes=True) == ["limit=-1: must be greater than 0."]
+
+
+def test_rules_hold_for_the_points_of_a_grid_and_not_for_the_defaults() -> None:
+    """90 is no multiple of the default's four heads."""
+    register_schema(PlanConfig, "plan")
+    assert preflight(["model.d_model=90", "model.h=5,9"], PlanConfig, "plan", axes=True) == []
+
+
 def test_a_sweep_whose_file_chooses_the_corpus_takes_its_folder() -> None:
     register_schema(PlanConfig, "plan")
     line = ["sweep=multi30k_weighted_table2", "data.root=/corpora/multi30k"]

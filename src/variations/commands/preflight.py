@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
@@ -14,7 +15,7 @@ from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
 from variations.configuration.sweep_file import file_with, in_file, mended
-from variations.configuration.tasks import named, schema_for
+from variations.configuration.tasks import named, schema_for, schema_of
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError, UserError
@@ -36,12 +37,16 @@ def preflight(
         schema: The verb's dataclass.
         config_name: The verb's primary configuration.
         multirun: Whether several runs are asked for.
-        axes: Whether keys may have several values all the same; faults of their combinations are left to the verb.
+        axes: Whether keys may have several values all the same; if nothing else is wrong, the verb itself checks the
+            rows and combinations.
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
     """
     of_file, sound = mended(lines)
+    own = set[str]()  # keys of the verb itself, which rows do not have
     if issubclass(schema, RunConfig):
-        schema = schema_for(schema, _task_of(lines, config_name))
+        task = _task_of(lines, config_name)
+        schema = schema_for(schema, task)
+        own = {item.name for item in fields(schema)} - {item.name for item in fields(schema_of(task))}
     screened = screen(lines, schema, loader(), multirun=multirun or axes)
     screened.faults += launcher_faults(screened.usable, config_name)
     screened.usable = [override for override in screened.usable if not override.key_or_group.startswith(AT)]
@@ -53,7 +58,11 @@ def preflight(
         later = _multirun_faults(usable, screened)
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
-        later = _single_faults(kept, screened, schema, config_name, runs_models and not multirun)
+        several = axes and (len(kept) < len(usable) or any(o.key_or_group == "sweep" for o in screened.usable))
+        later = _single_faults(kept, screened, schema, config_name, runs_models and not multirun, of_rows=several)
+        if several and (screened.faults or later):  # the verb, which checks all rows, will not be reached
+            of_rows = [o.input_line or "" for o in screened.usable if o.key_or_group not in own]
+            later += _multirun_faults(of_rows, screened, trains=False)
     return list(dict.fromkeys([*screened.faults, *of_file, *_as_in_the_file(later, lines)]))
 
 
@@ -110,6 +119,8 @@ def _single_faults(
     schema: type[Any],
     config_name: str,
     runs_models: bool,
+    *,
+    of_rows: bool,
 ) -> list[str]:
     try:
         sound = mended(lines)[1] or lines
@@ -117,7 +128,7 @@ def _single_faults(
         config = to_config(node, schema)
     except ConfigError as error:
         return error.faults
-    of_rows = isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
+    of_rows |= isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
     found = list(values(config)) if of_rows else check(config)  # rules hold for the rows, which add their own keys
     if runs_models and isinstance(config, RunConfig):
         found += [*_run_faults(config), *(Fault(("runs",), text) for text in _store_faults(config.runs))]
@@ -128,7 +139,7 @@ def _single_faults(
     return [fault.text for fault in found if not screened.doubts(fault.keys)]
 
 
-def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
+def _multirun_faults(lines: Sequence[str], screened: Screened, *, trains: bool = True) -> list[str]:
     from variations.sweeping.jobs import by_task, composed_jobs, idle, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
@@ -140,9 +151,12 @@ def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]
         return [] if EVERYTHING in screened.doubtful else found
     found = _store_faults(jobs[0].config.runs)
+    jobs = tuple(job for job in jobs if trains or not job.config.variation.quoted)  # a plan also lists quoted rows
     found += row_faults({job.row: job.config for job in jobs}, screened.doubts)
     found += [fault.text for fault in idle(lines, jobs) if not screened.doubts(fault.keys)]
-    return found or [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]
+    if found or not trains:
+        return found
+    return [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]
 
 
 def _store_faults(runs: str) -> list[str]:
