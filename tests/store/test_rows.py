@@ -113,6 +113,8 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
     assert {(row.row, row.label) for row in rest.of} == {("A_h16,x=1", "h=16, x=1"), ("base,x=1", "base, x=1")}
     begun = define(sweep, conf=conf, store=tmp_path / "alone")
     assert [row.row for row in begun.rows] == ["base,x=1", "A_h16,x=1"], "a row that nobody has run is not missing"
+    missing = define(sweep, rows=["base,x=1"], conf=conf, store=tmp_path / "alone")
+    assert [row.row for row in missing.rows] == ["base,x=1"], "it is in the whole table, too"
     with pytest.raises(UserError, match="has no row 'A_h16,x=3'"):
         define(sweep, rows=["A_h16,x=3"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]

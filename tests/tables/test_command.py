@@ -77,6 +77,16 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
     assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr
 
 
+@pytest.mark.slow
+def test_a_sweep_that_has_begun_is_continued_by_its_own_command(make_run: Any, store: Path) -> None:
+    """Which may have had overrides that its table does not take; `weighted` was not run itself."""
+    make_run("quickstart", "weighted,model.dropout=0.1", 1, None, state="interrupted")
+    for rows in ("[weighted]", "['uniform,model.dropout=0.1']"):
+        assert command("sweep=quickstart", f"rows={rows}", f"runs={store}", "format=csv").stderr == (
+            f"None of these runs is finished in {store}. To continue them, repeat the commands that started them.\n"
+        )
+
+
 @pytest.mark.parametrize(
     ("runs", "what", "root"),
     [
@@ -133,10 +143,13 @@ def test_runs_without_a_sweep_file_are_continued_by_the_command_that_started_the
             ),
             (("sweep=quickstart", "seeds=[-1]"), "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
             (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
-            (("sweep=quickstart", "format=html", "seeds=[1]"), "the metric and tests of its runs: leave seeds out"),
+            (
+                ("sweep=quickstart", "format=html", "seeds=[1]"),
+                "the metric and tests of its runs: leave seeds out, or choose another format.\n",
+            ),
             (
                 ("sweep=quickstart", "report=true", "sweep.metric=chrf", "significance.level=0.9"),
-                "and the metric and tests of its runs: leave sweep.metric and significance.level out",
+                "runs: leave sweep.metric and significance.level out, or leave report=true out.\n",
             ),
             (
                 ("sweep=quickstart", "runs=/no/such"),

@@ -69,7 +69,7 @@ def show(config: TableConfig) -> None:
     if running := sum(run.state == "running" for run in runs):
         sys.stderr.write(f"{running} of {len(runs)} runs {'is' if running == 1 else 'are'} running.\n")
     elif runs and not any(run.finished for run in runs):
-        sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice()}\n")
+        sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice(config.home)}\n")
     if config.report:
         line = _report(config, report)
         if config.format == "terminal" and config.out is None:
@@ -83,10 +83,12 @@ def _refuse_settings(config: TableConfig) -> None:
     given = [name for name in ("rows", "seeds") if getattr(config, name)]
     given += typed_settings("sweep", "significance")
     if given:
-        what = "format=html writes" if config.format == "html" else "report=true also writes"
+        html = config.format == "html"
+        what = "format=html writes" if html else "report=true also writes"
+        other = " and ".join(["choose another format"] * html + ["leave report=true out"] * config.report)
         raise UserError(
             f"{what} the whole sweep, with all seeds that its rows have and the metric and tests of its runs: leave "
-            f"{' and '.join(given)} out, or choose another format without report=true."
+            f"{' and '.join(given)} out, or {other}."
         )
 
 
@@ -105,7 +107,15 @@ def _put_difference(config: TableConfig) -> None:
         raise UserError("diff prints to the terminal: format=terminal or format=json, without out.")
     if config.rows:
         raise UserError("diff names the rows that it compares: leave rows out.")
-    found = compare(config.sweep, config.diff or [], config.store, seeds=config.seeds, significance=config.significance)
+    of_sweep = [word for word in typed() if word.partition("=")[0].partition(".")[0] == "sweep"]
+    found = compare(
+        config.sweep,
+        config.diff or [],
+        config.store,
+        seeds=config.seeds,
+        significance=config.significance,
+        chosen=of_sweep,
+    )
     sys.stdout.write(found.json() if config.format == "json" else found.text())
 
 
@@ -117,10 +127,10 @@ def _put(table: Table, config: TableConfig) -> None:
         put(render(table, config.format, look), config.out)
 
 
-def _advice() -> str:
-    """How to train the runs of this table. What they are is known only of a sweep file."""
+def _advice(home: Path) -> str:
+    """How to train the runs of this table. A sweep that has begun in `home` may have had further overrides."""
     chosen = [word for word in typed() if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
-    if not any(word.startswith("sweep=") for word in chosen):
+    if any(home.glob("*/seed*/")) or not any(word.startswith("sweep=") for word in chosen):
         return "To continue them, repeat the commands that started them."
     line = " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen + typed_again())])
     return f"To train them: {line}"

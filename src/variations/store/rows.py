@@ -122,7 +122,6 @@ def define(
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
-    _refuse_unknown(name, rows or (), names, None if grid or store is None else store / name)
     home_table = sweep.table or name
     loaded = [load_row(reference, home_table, conf=conf) for reference in references]
     if grid and store is not None:
@@ -135,6 +134,8 @@ def define(
     if store is not None and not grid:
         crossed = _crossed(definitions, store / name, home_table)
         everything = [found for group in crossed.values() for found in group]
+    _refuse_unknown(name, rows or (), names, [row.row for row in everything])
+    if store is not None and not grid:
         chosen = [
             found.row
             for name in names
@@ -173,10 +174,9 @@ def _refuse_selection(key: str, chosen: Sequence[Any] | None) -> None:
         raise UserError(fault)
 
 
-def _refuse_unknown(sweep: str, rows: Sequence[str], names: Sequence[str], home: Path | None) -> None:
-    """Check that `rows` are among `names`, or in a table that may be crossed, whose runs are in `home`, at a point."""
-    points = {row for row in rows if home is not None and row.partition(",")[0] in names and (home / row).is_dir()}
-    if unknown := [row for row in rows if row not in points.union(names)]:
+def _refuse_unknown(sweep: str, rows: Sequence[str], names: Sequence[str], crossed: Sequence[str]) -> None:
+    """Check that `rows` are among `names`, or among those of a table that was `crossed`."""
+    if unknown := [row for row in rows if row not in (*names, *crossed)]:
         near = did_you_mean(unknown[0], names)
         raise UserError(f"Sweep {sweep!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
 

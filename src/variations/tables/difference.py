@@ -118,10 +118,11 @@ def compare(
     *,
     seeds: Sequence[int] | None = None,
     significance: SignificanceConfig | None = None,
+    chosen: Sequence[str] = (),
 ) -> Difference:
     """Compare two rows of `sweep`, or one row and its base row.
 
-    Rows without runs are compared by their files.
+    Rows without runs are compared by their files, which the overrides `chosen` name; without any, `sweep=NAME` does.
 
     Raises:
         UserError: There is no such row, a base row is named alone, or a row has neither a run nor a file.
@@ -134,7 +135,7 @@ def compare(
     for name in names:
         if name not in by_name:
             points = " or ".join(f"\"diff=['{row}']\"" for row in by_name if row.startswith(crossed_name(name, "")))
-            raise UserError(f"{name} has been run only together with other keys: name one of those rows, {points}.")
+            raise UserError(f"{name} is here only with values of other keys: name one of those rows, {points}.")
     second = by_name[names[-1]]
     base = known.base_of(second)
     if len(names) == 1 and base is None:
@@ -145,19 +146,20 @@ def compare(
     first = by_name[names[0]] if len(names) == 2 or base is None else base
     rows = (replace(first, base=None), replace(second, base=first.row))  # the first is compared with nothing
     table = build(replace(known, rows=rows, of=rows, note=None), store, significance)
-    before, after = (line.row.config or _composed(sweep, line.row.definition.row) for line in table.lines)
+    words = tuple(chosen) or (f"sweep={sweep.name}",)
+    before, after = (line.row.config or _composed(words, line.row.definition.row) for line in table.lines)
     is_base = base is not None and base.row == first.row
     return Difference(first.row, second.row, is_base, table, (before, after))
 
 
-def _composed(sweep: SweepConfig, row: str) -> Mapping[str, Any]:
+def _composed(words: tuple[str, ...], row: str) -> Mapping[str, Any]:
     """The configuration of a row without a run."""
     from variations.configuration.compose import to_dict
     from variations.sweeping.jobs import composed_jobs
 
     try:
         name, *point = row.split(",")
-        jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{name}]", *point))
+        jobs = composed_jobs((*words, f"rows=[{name}]", *point))
     except (ConfigError, HydraException) as error:
         raise UserError(f"Row {row} has no run yet, and its configuration cannot be composed: {error}") from error
     return to_dict(jobs[0].config)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from spoiled_text import SETTINGS
 
+from variations.configuration.compose import compose_run
 from variations.configuration.schema import SweepConfig
 from variations.system.errors import UserError
 from variations.tables.difference import compare
@@ -83,7 +84,7 @@ def test_rows_of_a_crossed_table_are_compared_at_a_point(store: Path, make_run: 
         make_run("papers", row, 1, score)
     sweep = SweepConfig(name="papers", rows=["base", "good"])
     assert compare(sweep, ["base,x=1", "good,x=1"], store).document()["difference"] == pytest.approx(1)
-    with pytest.raises(UserError, match=r"good has been run only together with other keys.*\"diff=\['good,x=1'\]\""):
+    with pytest.raises(UserError, match=r"good is here only with values of other keys.*\"diff=\['good,x=1'\]\""):
         compare(sweep, ["good"], store)
 
 
@@ -102,6 +103,21 @@ def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
         "uniform: branch.init random→uniform, κ and α in training learned→uniform, κ and α at test learned→uniform"
     )
     assert found["significance"] is None
+
+
+@pytest.mark.slow
+def test_a_row_of_a_crossed_table_without_runs_is_compared_by_the_file_of_the_sweep_that_was_chosen(
+    store: Path, make_run: Any
+) -> None:
+    make_run("renamed", "weighted,model.dropout=0.1", 1, 30.0)
+    sweep = compose_run(["sweep=quickstart", "sweep.name=renamed"]).sweep
+    with pytest.raises(UserError, match=r"learned_positions is here only .*'learned_positions,model.dropout"):
+        compare(sweep, ["learned_positions"], store)
+    words = ["sweep=quickstart", "sweep.name=renamed"]
+    text = compare(sweep, ["learned_positions,model.dropout=0.1"], store, chosen=words).text()
+    assert text == "learned_positions,model.dropout=0.1: positions sinusoidal→learned\n"
+    done = command(*words, f"runs={store}", "diff=['learned_positions,model.dropout=0.1']")
+    assert (done.returncode, done.stdout) == (0, text)
 
 
 @pytest.mark.slow
