@@ -119,7 +119,7 @@ class Outcome:
             return None
 
     def trained(self) -> float | None:
-        """Return the seconds of training over all launches, as counted by the run; None: unknown."""
+        """Return the seconds of training over all launches, as last written by the run; None: unknown."""
         try:
             if not (self.ok or self.same()):
                 return None
