@@ -47,13 +47,15 @@ def test_every_missing_file_is_named_at_once(tmp_path: Path) -> None:
     write(tmp_path, 1, "train")
     write(tmp_path, 1, "test")
     write(tmp_path, 3, "test")
+    for part in ("train", "test"):
+        write(tmp_path, 4, part)  # not asked for
     with pytest.raises(DataError) as raised:
         load(tmp_path, [1, 2, 3])
     text = str(raised.value)
     assert "Task 2 has no train file" in text
     assert "Task 2 has no test file" in text
     assert "Task 3 has no train file" in text
-    assert "leave the task out with task=question_answering data.tasks=[1]." in text
+    assert "leave the task out with task=question_answering 'data.tasks=[1]'." in text
 
 
 def test_unknown_tasks_sizes_and_parts(tmp_path: Path) -> None:

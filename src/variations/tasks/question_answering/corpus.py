@@ -69,7 +69,7 @@ def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1,
         read_questions: dict[str, list[Question]] = {}
         for part in ("train", "test"):
             try:
-                read_questions[part] = read(path_of(root, task, size, part))
+                read_questions[part] = read(path_of(root, task, size, part, tasks))
             except DataError as fault:
                 faults.append(str(fault))
         if len(read_questions) == 2:
@@ -87,11 +87,11 @@ def hold_out(questions: list[Question], part: float, seed: int) -> tuple[list[Qu
     return kept, [question for index, question in enumerate(questions) if index in chosen]
 
 
-def path_of(root: Path, task: int, size: str, part: str) -> Path:
+def path_of(root: Path, task: int, size: str, part: str, wanted: Sequence[int] = ()) -> Path:
     """The file of a task, compressed or not.
 
     Raises:
-        DataError: it is missing; the message says how to leave the task out.
+        DataError: it is missing; the message says how to leave the task out of those that are `wanted`.
     """
     folder = root / FOLDERS[size]
     name = f"qa{task}_{TASKS[task - 1]}_{part}.txt"
@@ -100,8 +100,9 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
             return path
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}: data.root must be the folder with en and en-10k of bAbI 1.2.")
-    there = [str(t) for t in range(1, 21) if any(path.is_file() for path in folder.glob(f"qa{t}_*_{part}.txt*"))]
-    without = f", or leave the task out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
+    names = {path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file()}
+    there = [str(t) for t in wanted if names >= {f"qa{t}_{TASKS[t - 1]}_{each}.txt" for each in ("train", "test")}]
+    without = f", or leave the task out with task=question_answering 'data.tasks=[{','.join(there)}]'" if there else ""
     raise DataError(
         f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz exists. Use a complete copy{without}."
     )

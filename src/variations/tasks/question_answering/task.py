@@ -124,7 +124,7 @@ class QuestionAnswering(Measures):
             for task in data.tasks:
                 for part in ("train", "test"):
                     try:
-                        path_of(Path(data.root).expanduser(), task, data.questions, part)
+                        path_of(Path(data.root).expanduser(), task, data.questions, part, data.tasks)
                     except DataError as error:
                         found[str(error)] = Fault(("data.root", "data.tasks", "data.questions"), str(error))
         return list(found.values())
