@@ -10,13 +10,15 @@ from typing import Any
 import yaml
 
 from variations.configuration import doors
-from variations.configuration.compose import scaled
+from variations.configuration.compose import from_dict, scaled
+from variations.configuration.faults import check
 from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF
 from variations.configuration.suggestions import shortened
+from variations.configuration.tasks import DEFAULT, schema_of
 from variations.store.atomic import json_text, read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
-from variations.system.errors import UserError, yaml_fault
+from variations.system.errors import ConfigError, UserError, yaml_fault
 
 _INCLUDED = ("branch", "positions")
 """Groups whose options count as part of a row's file that chooses them: no other group changes their keys."""
@@ -169,9 +171,21 @@ def _unlike(row: str, table: str, config: Mapping[str, Any], silent: Sequence[st
         if covered(key, silent) or is_incidental(key, config) or "${" in str(now):
             continue
         old = flat.get(key, usual.get(key))
-        if old != now and str(old) != str(now):  # a quoted number is a text
+        same = old == now or str(old) == str(now)  # a quoted number is a text
+        if not same and not (now is None and _to_be_given(key, config)):
             found[key] = (old, now)
     return found
+
+
+def _to_be_given(key: str, config: Mapping[str, Any]) -> bool:
+    """Whether no run may have null here: in a row's file, it then stands for a value that each user gives."""
+    group, _, name = key.rpartition(".")
+    try:
+        without = {**config, group: {**config[group], name: None}} if group else {**config, name: None}
+        found = from_dict(without, schema_of(config.get("task") or DEFAULT))
+    except (ConfigError, KeyError, TypeError):  # a run of another version
+        return False
+    return any(fault.keys == (key,) for fault in check(found))
 
 
 def _resolved(value: Any, config: Mapping[str, Any]) -> Any:

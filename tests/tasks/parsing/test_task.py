@@ -14,10 +14,11 @@ import torch
 
 from variations import models
 from variations.commands.run import execute
-from variations.configuration.compose import compose_run
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
 from variations.models.network import Tokens
 from variations.store.ledger import RunFolder
+from variations.store.row_files import edited, replaced
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.parsing import measures
@@ -28,6 +29,7 @@ from variations.tasks.parsing.task import TASK
 from variations.tasks.parsing.treebank import DESCRIBED
 from variations.tasks.parsing.trees import parse_trees
 
+TRAINED = ("transformer_wsj", "transformer_semi")
 ROW = "variation=attention_table4/transformer_wsj"
 SMALL = ["task=parsing", "logger=none", "model.d_model=32", "model.d_ff=32", "model.h=2", "model.N=1"]
 
@@ -271,13 +273,35 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
         (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
         (
             ["variation=attention_table4/transformer_semi"],
-            "also trained on automatically parsed trees: set data.extra=[FILE,…]",
+            "also trained on automatically parsed trees: set 'data.extra=[FILE,…]', files or folders of",
+        ),
+        (
+            ["sweep=attention_table4", "variation=attention_table4/transformer_semi"],
+            "parsed trees: launch rows=[transformer_semi] with 'data.extra=[FILE,…]', files or folders of bracketed "
+            "trees, and rows=[transformer_wsj] without it.",
         ),
     ],
 )
 def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
     assert any(fault in text for text in faults(compose_run(overrides)))
     assert faults(compose_run(["task=parsing"])) == []
+
+
+def test_a_null_of_a_rows_file_that_each_user_replaces_is_no_value_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    typed = ["sweep=attention_table4", "data.extra=[auto.txt]"]
+    wsj, semi = (to_dict(compose_run([f"variation=attention_table4/{row}", *typed])) for row in TRAINED)
+    assert edited("transformer_semi", "attention_table4", semi) == {}
+    assert edited("transformer_wsj", "attention_table4", wsj) == {"data.extra": (["auto.txt"], [])}
+    (told,) = replaced(dict(zip(TRAINED, (wsj, semi), strict=True)))
+    assert told.startswith("transformer_wsj: data.extra=[] of the row's file is replaced by ['auto.txt']")
+
+    monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path])
+    path = tmp_path / "variation" / "mine" / "usual.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("model: {d_k: null}\n")  # which a run may have
+    assert edited("usual", "mine", to_dict(compose_run(["task=parsing", "model.d_k=8"]))) == {"model.d_k": (8, None)}
 
 
 @pytest.mark.slow

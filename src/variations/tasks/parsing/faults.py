@@ -22,10 +22,10 @@ def _root(config: ParsingConfig) -> list[Fault]:
 def _extra(config: ParsingConfig) -> list[Fault]:
     if config.data.extra is not None:
         return []
-    text = (
-        "this row is also trained on automatically parsed trees: set data.extra=[FILE,…], files or folders of "
-        "bracketed trees."
-    )
+    row, others = config.variation.row, f"rows=[{config.variation.base or '…'}]"
+    files = "'data.extra=[FILE,…]', files or folders of bracketed trees"
+    said = f"launch rows=[{row}] with {files}, and {others} without it" if config.sweep.name else f"set {files}"
+    text = f"this row is also trained on automatically parsed trees: {said}."
     return [Fault(("data.extra",), text)]
 
 
