@@ -350,6 +350,9 @@ def test_claims_and_python_refuse_a_sweep_file_of_another_name(monkeypatch: pyte
     path.write_text("name: other\ntable: quickstart\n")
     with pytest.raises(ConfigError, match=r"mine\.yaml: name: other is not the name of the file: write name: mine"):
         compose_sweep("mine")
+    path.write_text("name: quickstart\ntable: quickstart\n")  # a copy of a sweep, which no advice may overwrite
+    with pytest.raises(ConfigError, match=r"write name: mine, because sweeps of .* share the folders of their runs\.$"):
+        compose_sweep("mine")
 
 
 @pytest.mark.slow

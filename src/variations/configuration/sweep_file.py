@@ -128,11 +128,13 @@ def _name_faults(name: Any, option: str) -> list[str]:
         return []
     if isinstance(name, bool):
         return [f"name: YAML reads this word as {str(name).lower()}: write it in quotes, or choose another name."]
-    return [
+    text = (
         f"name: {name} is not the name of the file: write name: {option}, because sweeps of the same name share the "
-        f"folders of their runs. To keep other runs under another name, copy the file to {name}.yaml, or type "
-        f"sweep.name={name}."
-    ]
+        "folders of their runs."
+    )
+    if file_of(f"sweep/{name}"):  # the copy of a sweep of that name, which is not to be overwritten
+        return [text]
+    return [f"{text} To keep other runs under another name, copy the file to {name}.yaml, or type sweep.name={name}."]
 
 
 def _key_faults(key: Any, value: Any) -> list[str]:
