@@ -196,6 +196,11 @@ def test_faults_are_told_before_any_work(small: Any) -> None:
     assert text.startswith("trainer.extra.max_epochs: leave it out: keys of ours set it, or do the same.")
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
+    for group in ("callbacks", "logger.further"):
+        (text,) = faults(small(f"{group}.mine={{_target_: 'my_module:Mine'}}"))
+        assert (
+            text == f"{group}.mine: _target_ takes package.module.Class, with a dot before the class: my_module.Mine."
+        )
     (text,) = faults(small("callbacks=early_stopping", "callbacks.early_stopping.monitor=dev/bleuu"))
     assert text == (
         "callbacks.early_stopping.monitor=dev/bleuu: no run of task=translation measures it; choose from dev/bleu, "
@@ -224,6 +229,24 @@ def test_arguments_that_lightning_refuses_are_a_fault(small: Any, made: Any, arg
     config = small(f"trainer.extra={{{argument}}}")
     with pytest.raises(ConfigError, match=f"trainer.extra or callbacks: Lightning refuses them: .*{told}"):
         fit(config, made(config, "run"), Interrupt())
+
+
+@pytest.mark.slow
+def test_a_state_that_no_checkpoint_can_hold_is_refused_before_the_first_update(
+    small: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numpy_callback.py").write_text(
+        "import numpy, pytorch_lightning as pl\n"
+        "class Best(pl.Callback):\n"
+        "    def state_dict(self):\n"
+        "        return {'best': numpy.float64(1.0)}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = small("+callbacks.mine._target_=numpy_callback.Best", "trainer.log_every=1")
+    folder = made(config, "unreadable")
+    with pytest.raises(RunFailedError, match=r"no checkpoint can be written: the state of callback Best contains "):
+        fit(config, folder, Interrupt())
+    assert not folder.measurements.read()
 
 
 @pytest.mark.slow

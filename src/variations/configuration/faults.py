@@ -257,9 +257,15 @@ def _lightning(config: RunConfig) -> list[Fault]:
     ]
     for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
         for name, settings in entries.items():
-            if not isinstance(settings, dict) or "_target_" not in settings:
+            target = settings.get("_target_") if isinstance(settings, dict) else None
+            if target is None:
                 text = f"{group}.{name}: name a class as _target_: package.module.Class, its arguments as further keys."
-                found.append(Fault((f"{group}.{name}",), text))
+            elif ":" in str(target):
+                dotted = str(target).replace(":", ".")
+                text = f"{group}.{name}: _target_ takes package.module.Class, with a dot before the class: {dotted}."
+            else:
+                continue
+            found.append(Fault((f"{group}.{name}",), text))
     return found
 
 

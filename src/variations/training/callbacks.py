@@ -16,6 +16,7 @@ import pytorch_lightning as pl
 
 from variations.configuration.hydra_door import instantiate
 from variations.system.errors import ConfigError
+from variations.training.checkpoints import refuse_unreadable
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):
@@ -61,6 +62,10 @@ class Saving(pl.callbacks.Checkpoint):
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse a callback whose state no checkpoint could hold before there is any training to be lost."""
+        refuse_unreadable({"callbacks": {each.state_key: each.state_dict() for each in trainer.callbacks}})
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Save if a checkpoint is due, or a callback stops training."""
