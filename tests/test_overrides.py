@@ -98,6 +98,21 @@ def test_the_folder_of_records_has_a_name_of_its_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("lines", "said", "told"),
+    [
+        (["task=question_answering", "decode.beam=3"], "'decode.beam' here.", "task=parsing and task=translation"),
+        (["task=question_answering", "model.d_ff=3"], "'model.d_ff'. Keys of", "task=parsing and task=translation"),
+        (["model.hops=3"], "'model.hops'. Keys of", "task=question_answering"),
+    ],
+)
+def test_a_key_of_another_task_is_said_to_be_one(lines: list[str], said: str, told: str) -> None:
+    (fault,) = faults_of(*lines)
+    assert f"{lines[-1]}: there is no key {said}" in fault
+    assert fault.endswith(f" It is a key of {told}.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("lines", "message"),
     [
         (["trainer.limit_test=3"], "trainer.limit_test=3 has no effect: this task always uses its whole test"),

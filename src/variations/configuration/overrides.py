@@ -18,6 +18,7 @@ from hydra.errors import HydraException
 from variations.configuration.hydra_door import Loader
 from variations.configuration.rules import bounded_or_word, bounds_text, value_fault
 from variations.configuration.suggestions import OFF, OPTIONAL, options, options_text, unknown_key, walk_groups
+from variations.configuration.tasks import BUILT_IN, schema_of
 
 EVERYTHING = "*"
 TOUCHES = {
@@ -254,7 +255,9 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         is_part = any(key.startswith(f"{name}.") for key in keys)
         if is_part or is_open(name, keys):
             return None
-        return unknown_key(name, line, list(keys), groups, loader)
+        is_run = "trainer.max_steps" in keys  # and not a table
+        tasks = [task for task in BUILT_IN if is_run and name in leaf_keys(schema_of(task))]
+        return unknown_key(name, line, list(keys), groups, loader, tasks)
     if override.is_add():
         return f"{line}: the key {name} exists already; write it without +."
     if override.is_delete():

@@ -169,8 +169,10 @@ def listing() -> str:
     return f"{spelled('train')} --help lists them"
 
 
-def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader: Loader) -> str:
-    """Say that a key does not exist, and which one was probably meant."""
+def unknown_key(
+    name: str, line: str, keys: list[str], groups: list[str], loader: Loader, tasks: Sequence[str] = ()
+) -> str:
+    """Say that a key does not exist, and which one was probably meant, or which `tasks` have it."""
     last, value = name.rsplit(".", 1)[-1], line.partition("=")[2]
     if name in ANSWERS:
         return f"{line}: there is no key or group '{name}': {ANSWERS[name]}."
@@ -185,12 +187,15 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     same_end = [key for key in keys if key.rsplit(".", 1)[-1].lower() == last.lower()]
     known_elsewhere = [key for key in [OTHER_NAMES.get(last.lower())] if key in keys]
     meant: list[str | None] = [*same_end[:1], *known_elsewhere]
+    elsewhere = f" It is a key of {' and '.join(f'task={task}' for task in tasks)}." if tasks else ""
     if not meant and "." in name:
         part = name.rsplit(".", 1)[0]
         ends = [key[len(part) + 1 :] for key in keys if key.startswith(f"{part}.")]
         meant += [f"{part}.{end}" for end in nearest(last, ends)]
         if ends and not meant:
-            return f"{line}: there is no key '{name}'. Keys of {part}: {', '.join(ends)}."
+            return f"{line}: there is no key '{name}'. Keys of {part}: {', '.join(ends)}.{elsewhere}"
+    if not meant and elsewhere:
+        return f"{line}: there is no key '{name}' here.{elsewhere}"
     if not meant:
         meant += near or _near_end(last, keys)
     hint = f" Did you mean {meant[0]}{f'={value}' if value else ''}?" if meant else " --help lists them."
