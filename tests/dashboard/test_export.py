@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from variations.commands.dashboard import DashboardConfig, by_name, show
+from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
 from variations.dashboard.export import page
 from variations.dashboard.store import Store
@@ -165,6 +166,25 @@ def test_the_command_writes_the_file_and_prints_its_name(
     show(DashboardConfig(runs=str(root), export=str(tmp_path / "out" / "q.html")))
     assert capsys.readouterr().out == f"{tmp_path / 'out' / 'q.html'}\n"
     assert re.match(r"<!doctype html>", (tmp_path / "out" / "q.html").read_text(encoding="utf-8"))
+
+
+def test_a_file_that_cannot_be_small_says_how_large_it_is(
+    root: Path,
+    run: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run("q", "base", 1)
+    monkeypatch.setattr("variations.dashboard.export.LIMIT", 1_000)
+    path = tmp_path / "q.html"
+    for sweep, advice in ((None, " sweep=NAME exports one sweep."), ("q", "")):
+        show(DashboardConfig(runs=str(root), export=str(path), sweep=SweepConfig(sweep)))
+        size = f"{path.stat().st_size / 1e6:.1f}"
+        assert capsys.readouterr() == (
+            f"{path}\n",
+            f"{path} has {size} MB, with as little of each run as a file may contain.{advice}\n",
+        )
 
 
 def test_nothing_to_export_a_wrong_sweep_and_a_folder_are_told(

@@ -5,6 +5,7 @@ import hashlib
 import html
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from variations.system.errors import UserError
 from variations.tables.records import published
 
 LIMIT = 2_900_000
-"""Largest size of a file in bytes, suitable for an e-mail. Payloads are reduced until they fit."""
+"""Size of a file in bytes, suitable for an e-mail. Payloads are reduced until they fit, or to the last of DETAILS."""
 _SCRIPT = re.compile(r'<script src="(/static/|/bokeh/)([^"?]+)"[^>]*></script>')
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"?]+)"[^>]*>')
 _BULK = re.compile(r"scores\..*\.(?:details\..*|convention|signature)|deterministic\..*|averaged_steps")
@@ -96,6 +97,9 @@ def write(api: Api, sweep: str | None, path: Path, key: str) -> None:
     text = page(api, [sweep] if sweep else None)
     with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
         write_text(destination(path), text)
+    if (size := len(text.encode())) > LIMIT:
+        advice = "" if sweep else " sweep=NAME exports one sweep."
+        sys.stderr.write(f"{path} has {size / 1e6:.1f} MB, with as little of each run as a file may contain.{advice}\n")
 
 
 # Payloads -------------------------------------------------------------------------------------------------------------
