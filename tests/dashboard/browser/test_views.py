@@ -56,6 +56,18 @@ def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: st
     assert "open=weighted" in tab.page.url
 
 
+def test_the_address_always_names_the_sweep(tab: Any, url: str) -> None:
+    tab.open(url)
+    tab.drawn("table")
+    assert urlsplit(tab.page.url).fragment == "sweep=quickstart"
+    tab.go("keys")
+    assert parse_qs(urlsplit(tab.page.url).fragment) == {"view": ["keys"], "sweep": ["quickstart"]}
+    tab.page.go_back()
+    tab.drawn("table")
+    tab.page.go_back()
+    assert tab.page.url == "about:blank", "the address of the first view is no further entry of the history"
+
+
 def test_differences_from_several_base_rows_name_them(tab: Any, serve: Any, tmp_path: Path) -> None:
     """`b` is compared with `a`, and `c` with `b`; `c` has no group, but the row above it has one."""
     for row, like, base, group in [

@@ -92,6 +92,7 @@ window.V = window.V || {};
         document.documentElement.dataset.shown = `nothing:${++drawn}`;
         return;
       }
+      window.history.replaceState(null, "", V.state.after({ sweep: name })); // another server may open another sweep first
       const waiting = name === drawnSweep ? null : setTimeout(() => current() && reading(name), 150);
       const sweep = V.model(await payload(name).finally(() => clearTimeout(waiting)));
       if (!current()) return;
