@@ -90,7 +90,7 @@ V.views = V.views || {};
     const boxes = new Map(points.map((point) => [point, box(across(point), up(point), 16, 16)]));
     const drawn = [];
     const left = new Set(points);
-    const others = wide < 500 && points.length > 4 ? [] : points.filter((point) => !front.includes(point));
+    const others = wide < 500 && points.length > 3 ? [] : points.filter((point) => !front.includes(point));
     for (const point of [...front, ...others]) {
       const lines = V.wrap(point.row.label, wide < 500 ? 16 : 34);
       const width = 6.6 * Math.max(...lines.map((line) => line.length));
