@@ -141,9 +141,7 @@ def compare(
     if len(names) == 1 and base is None:
         others = ", ".join(name for name in by_name if name != second.row) or "none"
         as_typed = f"\"diff=[ROW,'{second.row}']\"" if "," in second.row else f"diff=[ROW,{second.row}]"
-        raise UserError(
-            f"{second.row} is a base row: name a row to compare it with, {as_typed}; others: {others}."
-        )
+        raise UserError(f"{second.row} is a base row: name a row to compare it with, {as_typed}; others: {others}.")
     first = by_name[names[0]] if len(names) == 2 or base is None else base
     rows = (replace(first, base=None), replace(second, base=first.row))  # the first is compared with nothing
     table = build(replace(known, rows=rows, of=rows, note=None), store, significance)
