@@ -78,7 +78,7 @@ def test_every_row_composes(row: str) -> None:
         assert len(found) == 1
         assert "a published figure of another system" in found[0]
     elif config.variation.task == "parsing":
-        assert all("needs data.root" in fault or "set data.extra=" in fault for fault in found)
+        assert all("needs data.root" in fault or "set 'data.extra=" in fault for fault in found)
         assert found
     else:
         assert found == []
