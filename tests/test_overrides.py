@@ -9,6 +9,8 @@ from variations.commands.preflight import preflight
 from variations.commands.record import RecordConfig
 from variations.configuration.compose import register_schema
 from variations.configuration.places import CONF
+from variations.configuration.tasks import named
+from variations.tasks.translation.config import TranslationConfig
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
 
@@ -126,6 +128,15 @@ def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], 
     (fault,) = faults_of("task=question_answering", *lines)
     assert fault.startswith(message)
     assert faults_of("task=question_answering", "recipe.optimizer=adam", "recipe.beta1=0.5", "recipe.lr=0.1") == []
+
+
+def test_a_class_of_another_package_may_read_the_settings_of_branches() -> None:
+    """As one that derives from the Weighted Transformer does."""
+    config = TranslationConfig()
+    for kind, idle in (("transformer", 1), ("weighted", 0), ("theirs:Net", 0)):
+        config.model.kind = kind
+        assert len(named("translation").idle(["branch.M=4"], [config])) == idle
+        assert len(named("translation").without_effect({"model.kind": kind})) == idle
 
 
 @pytest.mark.slow

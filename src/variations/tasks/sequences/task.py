@@ -14,6 +14,11 @@ UNSCALED = "unscaled"
 """Said of a recipe that keeps the paper's widths, depths and steps."""
 
 
+def _may_have_branches(kind: str) -> bool:
+    """Whether a model may read the group `branch`; of a class of another package it is not known."""
+    return kind == "weighted" or ":" in kind
+
+
 class SequenceTask(Task):
     """From a sequence to a sequence by a network of `models/` (see `tasks/task.py` for each member)."""
 
@@ -54,7 +59,7 @@ class SequenceTask(Task):
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
         """Settings of branches, if the model has none."""
-        return () if flat.get("model.kind") == "weighted" else ("branch",)
+        return () if _may_have_branches(str(flat.get("model.kind"))) else ("branch",)
 
     def label(self, config: Any) -> list[str]:
         """`["weighted", "N2", "d128", "toy"]`; with an attention of another package, its class after the kind; of a
@@ -67,7 +72,7 @@ class SequenceTask(Task):
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
         """Typed settings of branches if none of the models has branches."""
-        if any(config.model.kind == "weighted" for config in configs):
+        if any(_may_have_branches(config.model.kind) for config in configs):
             return []
         kind = configs[0].model.kind
         return [
