@@ -244,6 +244,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             "seeds=[1,2] is for a table: a grid takes several as seed=1,2.",
         ),
         (
+            ["model.h=1,2", "sweep.name=g", "sweep.seeds=[1,2]"],
+            "sweep.seeds=[1,2] is for a table: a grid takes several as seed=1,2.",
+        ),
+        (
             ["size=tiny,small", "rows=[a]", "seeds=[1]"],
             "rows=[a] is for a table: rows belong to a sweep, so add sweep=NAME.",
         ),

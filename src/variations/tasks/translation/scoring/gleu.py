@@ -1,7 +1,9 @@
 """GLEU of Wu et al. 2016 ("Google's Neural Machine Translation System", section 5.2).
 
-All 1- to 4-grams of hypothesis and reference are pooled; GLEU is the number of matches over the larger of the two
-numbers of n-grams, that is min(precision, recall). There is no brevity penalty, and swapping the sides changes nothing.
+All 1- to 4-grams of hypothesis and reference are pooled; the GLEU of a sentence is the number of matches over the larger
+of the two numbers of n-grams, that is min(precision, recall). There is no brevity penalty, and swapping the sides
+changes nothing. The paper defines it for a sentence. That of a corpus is NLTK's: both numbers are summed over the
+sentences, so it may lie below the lower of the corpus's precision and recall.
 """
 
 from collections import Counter
@@ -28,7 +30,7 @@ def sentence_gleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def corpus_gleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
-    """GLEU of tokenised sentences, between 0 and 1: counts are summed over the corpus first.
+    """GLEU of tokenised sentences, between 0 and 1: the sum of matches over the sum of the larger numbers of n-grams.
 
     Raises ValueError when the two sides differ in length.
     """
