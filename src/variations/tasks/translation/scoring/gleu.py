@@ -1,8 +1,8 @@
 """GLEU of Wu et al. 2016 ("Google's Neural Machine Translation System", section 5.2).
 
-All 1- to 4-grams of hypothesis and reference are pooled; the GLEU of a sentence is the number of matches over the larger
-of the two numbers of n-grams, that is min(precision, recall). There is no brevity penalty, and swapping the sides
-changes nothing. The paper defines it for a sentence. That of a corpus is NLTK's: both numbers are summed over the
+All 1- to 4-grams of hypothesis and reference are pooled; the GLEU of a sentence is the number of matches over the
+larger of the two numbers of n-grams, that is min(precision, recall). There is no brevity penalty, and swapping the
+sides changes nothing. The paper defines it for a sentence. That of a corpus is NLTK's: both numbers are summed over the
 sentences, so it may lie below the lower of the corpus's precision and recall.
 """
 
