@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from variations.commands.completion import candidates, completion
+from variations.commands.plan import PlanConfig
 from variations.commands.table import TableConfig
 from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
         ("variation=quickstart/t", ["variation=quickstart/transformer"]),
         ("model.hop", []),
         ("task=question_answering model.hop", ["model.hops="]),
+        ("sweep=attention_table4 data.ext", ["data.extra="]),
         ("recipe.lr=", []),
         ("nobody=", []),
     ],
@@ -38,7 +40,10 @@ def test_a_command_that_does_not_train_has_its_own_keys() -> None:
     assert candidates("variations table form", TableConfig) == ["format="]
     assert candidates("variations table format=l", TableConfig) == ["format=latex"]
     assert candidates("variations table sweep=quick", TableConfig) == ["sweep=quickstart"]
+    assert candidates("variations table swe", TableConfig)[0] == "sweep="
     assert candidates("variations table mod", TableConfig) == []
+    assert candidates("python src/plan.py meas", PlanConfig) == ["measure="]
+    assert candidates("python src/plan.py format=js", PlanConfig) == ["format=json"]
 
 
 @pytest.mark.parametrize("asked", [[], ["install=tcsh"], ["install=bash", "seed=1"]])
@@ -57,6 +62,7 @@ def test_bash_completes_our_commands_and_runs_no_other_program(tmp_path: Path) -
         (["variations", "ta"], "table"),
         (["variations", "nobody", "x"], ""),
         (["python", str(other), "--he"], ""),
+        (["python", "src/variations/__init__.py", "--he"], ""),
     ):
         line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; COMP_LINE={' '.join(words)!r}"
         told = f'{script}\n{line}; COMP_POINT=${{#COMP_LINE}}; _variations; echo "${{COMPREPLY[*]}}"'

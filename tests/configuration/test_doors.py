@@ -1,10 +1,12 @@
 """Folders of configuration files in addition to ours."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from variations.commands.table import main
 from variations.configuration import doors
 from variations.system.errors import ConfigError
 
@@ -35,6 +37,19 @@ def test_a_file_that_one_of_ours_would_hide_is_told(named: str, opened: Callable
         opened(tmp_path / "changed")
     told_of = "would not be used, because conf/size/big.yaml has the same name: rename it."
     assert told.value.faults == [f"{named}: {file} {told_of}"]
+
+
+def test_a_file_that_the_given_folder_would_hide_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, heads in (("given", 2), ("typed", 4)):
+        (tmp_path / place / "size").mkdir(parents=True)
+        (tmp_path / place / "size/mine.yaml").write_text(f"model:\n  h: {heads}\n")
+    words = [f"--config-dir={tmp_path / 'given'}", f"hydra.searchpath=[file://{tmp_path / 'typed'}]"]
+    monkeypatch.setattr(sys, "argv", ["table.py", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{tmp_path / 'typed/size/mine.yaml'} would not be used" in capsys.readouterr().err
 
 
 def test_a_file_that_an_earlier_folder_would_hide_is_told(tmp_path: Path) -> None:

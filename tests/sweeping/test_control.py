@@ -333,6 +333,9 @@ def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: A
     assert [outcome.shown for outcome in outcomes] == ["queued", "pending", "pending"]
     started = Lease.claim(outcomes[0].folder.path, held[0], "running")  # as its job does
     assert started is not None and outcomes[0].shown == "running"
+    started.release()
+    outcomes[0].folder.set_status("interrupted")
+    assert outcomes[0].shown == "interrupted"
 
 
 @pytest.mark.slow

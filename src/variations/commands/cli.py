@@ -85,9 +85,6 @@ def command(
         if args.shell_completion:
             sys.stdout.write(completion(args.overrides, schema))
             return
-        if args.config_dir is not None and not Path(args.config_dir).is_dir():
-            fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
-        open_given(args.config_dir)
         if issubclass(schema, RunConfig):
             more = with_task(args.overrides)[len(args.overrides) :]
             args.overrides += more
@@ -179,8 +176,11 @@ def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
         known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
         faults = [f"{word}: there is no such flag.{did_you_mean(word, known)}" for word in unknown]
         fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
+    if args.config_dir is not None and not Path(args.config_dir).is_dir():
+        fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
     typed = list(args.overrides)
     try:
+        open_given(args.config_dir)  # its files come before those of the search path
         opened = [switched_off(word) for word in open_typed(typed)]
     except ConfigError as error:
         fail(error)

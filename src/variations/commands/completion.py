@@ -10,31 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.console import VERBS
+from variations.commands.preflight import with_task
 from variations.configuration.compose import loader
 from variations.configuration.overrides import Key, leaf_keys
-from variations.configuration.places import PROGRAM
+from variations.configuration.places import IN_CHECKOUT, PROGRAM
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import HIDDEN, options, walk_groups
-from variations.configuration.tasks import names, schema_of
+from variations.configuration.tasks import names, schema_for
 from variations.system.errors import ConfigError
 
 SCRIPT = """\
 _variations() {{
     local command=("${{COMP_WORDS[0]}}" "${{COMP_WORDS[1]}}") line="${{COMP_LINE:0:COMP_POINT}}"
-    local word="${{line##*[[:space:]]}}"
+    local word="${{line##*[[:space:]]}}" verb="${{COMP_WORDS[1]}}" path
     COMPREPLY=()
     if [[ "${{command[0]##*/}}" != {program} ]]; then
-        [[ "$(realpath -- "${{command[1]}}" 2> /dev/null)" == {source}/*.py ]] || return
+        path="$(realpath -- "$verb" 2> /dev/null)"
+        [[ "${{path%/*}}" == {source} && "$path" == *.py ]] || return
+        verb="${{path##*/}}" verb="${{verb%.py}}"
     elif ((COMP_CWORD == 1)); then
         COMPREPLY=($(compgen -W "{verbs}" -- "$word"))
         return
-    elif [[ " {verbs} " != *" ${{command[1]}} "* ]]; then
-        return
     fi
+    [[ " {verbs} " == *" $verb "* ]] || return
+    compopt -o nospace 2> /dev/null  # a value follows, or the next part of a list
     COMPREPLY=($(COMP_LINE="$line" "${{command[@]}}" --shell-completion query=bash 2> /dev/null))
     COMPREPLY=("${{COMPREPLY[@]#"${{word%"${{word##*[=:]}}"}}"}}")  # bash replaces what follows the last = or :
 }}
-complete -o default -o nospace -F _variations python python3 {program}
+complete -o default -F _variations {commands}
 """
 
 
@@ -46,7 +49,8 @@ def completion(asked: list[str], schema: type[Any]) -> str:
     """
     if asked == ["install=bash"]:
         source = shlex.quote(str(Path(__file__).resolve().parents[2]))
-        return SCRIPT.format(program=PROGRAM, source=source, verbs=" ".join(VERBS))
+        commands = f"python python3 {PROGRAM}" if IN_CHECKOUT else PROGRAM
+        return SCRIPT.format(program=PROGRAM, source=source, verbs=" ".join(VERBS), commands=commands)
     if asked == ["query=bash"]:
         return "".join(f"{word}\n" for word in candidates(os.environ.get("COMP_LINE", ""), schema))
     raise ConfigError(["--shell-completion: the valid choice is install=bash; there is none for other shells."])
@@ -56,16 +60,17 @@ def candidates(line: str, schema: type[Any]) -> list[str]:
     """What the last word of a command line may become: keys and groups, or after `=` their values."""
     word = re.split(r"\s", line)[-1]
     trains = issubclass(schema, RunConfig)
-    if trains:
-        task = re.findall(r"\btask=(\w+)\s", line)
-        schema = schema_of(task[-1] if task and task[-1] in names() else None)
+    if issubclass(schema, RunConfig):
+        task = re.findall(r"\btask=(\w+)\s", " ".join(with_task(re.findall(r"\b\w\S*=\S*(?=\s)", line))) + " ")
+        schema = schema_for(schema, task[-1] if task and task[-1] in names() else None)
     keys = leaf_keys(schema)
     groups = [name for name in walk_groups(loader()) if name not in HIDDEN] if trains else []
+    groups += ["sweep"] if not trains and "sweep.name" in keys else []
     name, equals, value = word.partition("=")
     if not equals:
         return list(dict.fromkeys(f"{key}=" for key in (*groups, *keys) if key.startswith(word)))
     before, comma, _ = value.rpartition(",")
-    values = options(loader(), name) if name in (*groups, "sweep") else _values(keys[name]) if name in keys else []
+    values = options(loader(), name) if name in groups else _values(keys[name]) if name in keys else []
     whole = (f"{name}={before}{comma}{each}" for each in values)
     return [each for each in whole if each.startswith(word)]
 

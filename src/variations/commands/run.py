@@ -68,7 +68,7 @@ def _execute(config: RunConfig) -> Path:
     new = not folder.path.exists()
     if not folder.finished():
         own_code.refuse_edited(to_dict(config))
-        if folder.may_continue(to_dict(config)):
+        if folder.idle_run_of(to_dict(config)):
             own_code.refuse_to_continue(config, folder)  # before its files are written; again under the lease
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
@@ -262,7 +262,8 @@ def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") ->
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
         status = folder.status()
-        if status is not None and status.state == "running":  # its first process did not answer
+        first = processes.node_rank(config.trainer.nodes) == 0
+        if first and status is not None and status.state == "running":  # the first process of all did not answer
             folder.set_status("interrupted", STOPPED)
         raise Interrupted(signal.Signals(code - 128))
     if code:

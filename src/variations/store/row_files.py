@@ -179,13 +179,17 @@ def _unlike(row: str, table: str, config: Mapping[str, Any], silent: Sequence[st
 
 def _to_be_given(key: str, config: Mapping[str, Any]) -> bool:
     """Whether no run may have null here: in a row's file, it then stands for a value that each user gives."""
-    group, _, name = key.rpartition(".")
     try:
-        without = {**config, group: {**config[group], name: None}} if group else {**config, name: None}
-        found = from_dict(without, schema_of(config.get("task") or DEFAULT))
-    except (ConfigError, KeyError, TypeError):  # a run of another version
+        found = from_dict(_without(config, *key.split(".")), schema_of(config.get("task") or DEFAULT))
+    except ConfigError:  # a run of another version
         return False
     return any(fault.keys == (key,) for fault in check(found))
+
+
+def _without(config: Mapping[str, Any], name: str, *rest: str) -> dict[str, Any]:
+    """The configuration with null for a key, given by its parts."""
+    inner = config.get(name)
+    return {**config, name: _without(inner if isinstance(inner, Mapping) else {}, *rest) if rest else None}
 
 
 def _resolved(value: Any, config: Mapping[str, Any]) -> Any:

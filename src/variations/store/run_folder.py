@@ -198,9 +198,12 @@ class RunFolder:
                     self.set_status("interrupted", "its result.json is missing, so it is tested again")
         return self
 
-    def may_continue(self, config: Mapping[str, Any]) -> bool:
-        """Whether this is a run of the configuration that nobody executes now."""
-        return self.exists() and self.state() != "running" and not changed_keys(self.config(), filled(config))
+    def idle_run_of(self, config: Mapping[str, Any]) -> bool:
+        """Whether this is a run of the configuration, or may change to it, that nobody executes now."""
+        if not self.exists() or self.state() == "running":
+            return False
+        config = filled(config)
+        return not self._forbidden(config, changed_keys(self.config(), config))
 
     def refuse_exchanged(self, config: Mapping[str, Any]) -> None:
         """Check that the run has the configuration of this command, which another may have replaced meanwhile.

@@ -27,8 +27,8 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     varied = {key for key, override in given.items() if override.is_sweep_override()}
     picked = "variation" in given and isinstance(given["variation"].value(), Glob)
     jobs: list[Job] = []
-    rows, seeds = "rows belong to a sweep, so add sweep=NAME", "a grid takes several as seed=1,2"
-    table_words = {"rows": rows, "sweep.rows": rows, "seeds": seeds, "sweep.seeds": seeds}
+    of_sweep, by_seed = "rows belong to a sweep, so add sweep=NAME", "a grid takes several as seed=1,2"
+    table_words = {"rows": of_sweep, "sweep.rows": of_sweep, "seeds": by_seed, "sweep.seeds": by_seed}
     problems = name_faults(given)
     problems += [f"{text_of(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
     composed: dict[tuple[str, ...], RunConfig] = {}

@@ -91,9 +91,12 @@ class Outcome:
 
     @property
     def shown(self) -> str:
-        """Its state for the user: a submitted run is `queued` or `running`, as its lease says."""
+        """Its state for the user: a submitted run is `queued` or `running`, as its lease says, or has just ended."""
         record = read(self.folder.path) if self.state == "submitted" else None
-        return self.state if record is None else record.state
+        if record is None or record.state in ("queued", "running"):
+            return self.state if record is None else record.state
+        status = self.status()
+        return self.state if status is None else status.state
 
     def same(self) -> bool:
         """Whether the folder contains a run of the same configuration."""

@@ -62,7 +62,7 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "is being submitted"
+            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "submitting"
             self.say(f"{place} {outcome.name}: {log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:

@@ -54,14 +54,15 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
             return _watch(processes, received)
         finally:
             for process in processes:
+                process.kill()
+            for process in processes:
                 _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a rank and, unless it ended well, what it has started: a loader process may be stuck or ignore signals."""
-    process.kill()
+    """Wait for a rank and, unless it ended well, end what it has started: a loader may be stuck or ignore signals."""
     if process.wait():
-        with suppress(ProcessLookupError):  # nothing is left of its session
+        with suppress(ProcessLookupError, PermissionError):  # nothing is left of its session
             os.killpg(process.pid, signal.SIGKILL)
 
 

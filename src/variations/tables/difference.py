@@ -145,7 +145,8 @@ def compare(
     first = by_name[names[0]] if len(names) == 2 or base is None else base
     rows = (replace(first, base=None), replace(second, base=first.row))  # the first is compared with nothing
     table = build(replace(known, rows=rows, of=rows, note=None), store, significance)
-    words = tuple(chosen) or (f"sweep={sweep.name}",)
+    named = any(word.startswith("sweep=") for word in chosen)
+    words = (*([] if named else [f"sweep={sweep.name}"]), *chosen)
     before, after = (line.row.config or _composed(words, line.row.definition.row) for line in table.lines)
     is_base = base is not None and base.row == first.row
     return Difference(first.row, second.row, is_base, table, (before, after))

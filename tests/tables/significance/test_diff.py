@@ -116,6 +116,10 @@ def test_a_row_of_a_crossed_table_without_runs_is_compared_by_the_file_of_the_sw
     words = ["sweep=quickstart", "sweep.name=renamed"]
     text = compare(sweep, ["learned_positions,model.dropout=0.1"], store, chosen=words).text()
     assert text == "learned_positions,model.dropout=0.1: positions sinusoidal→learned\n"
+    told = compare(
+        compose_run(["sweep=quickstart"]).sweep, ["weighted"], store, chosen=["sweep.name=quickstart"]
+    ).text()
+    assert told.startswith("weighted: model transformer→weighted, M 4")
     done = command(*words, f"runs={store}", "diff=['learned_positions,model.dropout=0.1']")
     assert (done.returncode, done.stdout) == (0, text)
 
