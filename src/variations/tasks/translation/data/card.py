@@ -7,7 +7,8 @@
      "subwords": {"size", "sha256"}, "origins": [downloads with checksums]}
 
 `lengths`: the i-th count is the number of sentences whose length L has edges[i] <= L < edges[i+1]; the last has no
-upper limit.
+upper limit. With `data.train_pairs`, `dropped`, `too_long`, `used` and `lengths` are of the first pairs of the training
+text, the other counts of the whole file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
