@@ -33,30 +33,30 @@ ROOT = Path(__file__).resolve().parents[1]
     ],
 )
 def test_what_may_be_typed_next_is_known(typed: str, found: list[str]) -> None:
-    assert candidates(f"python src/train.py {typed}", TranslationConfig) == found
+    assert candidates(f"python src/train.py {typed}", TranslationConfig, "train") == found
 
 
 def test_a_command_that_does_not_train_has_its_own_keys() -> None:
-    assert candidates("variations table form", TableConfig) == ["format="]
-    assert candidates("variations table format=l", TableConfig) == ["format=latex"]
-    assert candidates("variations table sweep=quick", TableConfig) == ["sweep=quickstart"]
-    assert candidates("variations table swe", TableConfig)[0] == "sweep="
-    assert candidates("variations table mod", TableConfig) == []
-    assert candidates("python src/plan.py meas", PlanConfig) == ["measure="]
-    assert candidates("python src/plan.py format=js", PlanConfig) == ["format=json"]
+    assert candidates("variations table form", TableConfig, "table") == ["format="]
+    assert candidates("variations table format=l", TableConfig, "table") == ["format=latex"]
+    assert candidates("variations table sweep=quick", TableConfig, "table") == ["sweep=quickstart"]
+    assert candidates("variations table swe", TableConfig, "table")[0] == "sweep="
+    assert candidates("variations table mod", TableConfig, "table") == []
+    assert candidates("python src/plan.py meas", PlanConfig, "plan") == ["measure="]
+    assert candidates("python src/plan.py format=js", PlanConfig, "plan") == ["format=json"]
 
 
 @pytest.mark.parametrize("asked", [[], ["install=tcsh"], ["install=bash", "seed=1"]])
 def test_other_shells_are_refused(asked: list[str]) -> None:
     with pytest.raises(ConfigError, match="the valid choice is install=bash"):
-        completion(asked, TableConfig)
+        completion(asked, TableConfig, "table")
 
 
 @pytest.mark.slow
 def test_bash_completes_our_commands_and_runs_no_other_program(tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    script = completion(["install=bash"], TableConfig)
+    script = completion(["install=bash"], TableConfig, "table")
     for words, found in (
         (["python", "src/table.py", "format=l"], "latex"),  # bash keeps what stands before =
         (["variations", "ta"], "table"),

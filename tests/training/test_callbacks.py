@@ -1,6 +1,7 @@
 """Lightning's own callbacks, loggers and Trainer arguments, named in a configuration."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -231,17 +232,28 @@ def test_arguments_that_lightning_refuses_are_a_fault(small: Any, made: Any, arg
         fit(config, made(config, "run"), Interrupt())
 
 
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Write a module that can be imported: `module("my_callback", text)`."""
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    return write
+
+
 @pytest.mark.slow
 def test_a_state_that_no_checkpoint_can_hold_is_refused_before_the_first_update(
-    small: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Any, made: Any, module: Callable[[str, str], None]
 ) -> None:
-    (tmp_path / "numpy_callback.py").write_text(
+    module(
+        "numpy_callback",
         "import numpy, pytorch_lightning as pl\n"
         "class Best(pl.Callback):\n"
         "    def state_dict(self):\n"
-        "        return {'best': numpy.float64(1.0)}\n"
+        "        return {'best': numpy.float64(1.0)}\n",
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
     config = small("+callbacks.mine._target_=numpy_callback.Best", "trainer.log_every=1")
     folder = made(config, "unreadable")
     with pytest.raises(RunFailedError, match=r"no checkpoint can be written: the state of callback Best contains "):
@@ -251,16 +263,16 @@ def test_a_state_that_no_checkpoint_can_hold_is_refused_before_the_first_update(
 
 @pytest.mark.slow
 def test_the_recorded_rate_is_that_of_the_update_if_a_callback_changes_it(
-    small: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Any, made: Any, module: Callable[[str, str], None]
 ) -> None:
-    (tmp_path / "halving_callback.py").write_text(
+    module(
+        "halving_callback",
         "from pytorch_lightning import Callback\n"
         "class Fixed(Callback):\n"
         "    def on_train_batch_start(self, trainer, *_):\n"
         "        if trainer.global_step >= 2:\n"
-        "            trainer.optimizers[0].param_groups[0]['lr'] = 0.125\n"
+        "            trainer.optimizers[0].param_groups[0]['lr'] = 0.125\n",
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
     config = small("+callbacks.mine._target_=halving_callback.Fixed", "trainer.max_steps=4", "trainer.log_every=1")
     folder = made(config, "fixed")
     trained = fit(config, folder, Interrupt())

@@ -83,7 +83,7 @@ def command(
             sys.stdout.write(help_text(task, schema, config_name, examples or {}, multirun=multirun))
             return
         if args.shell_completion:
-            sys.stdout.write(completion(args.overrides, schema))
+            sys.stdout.write(completion(args.overrides, schema, config_name))
             return
         if issubclass(schema, RunConfig):
             more = with_task(args.overrides)[len(args.overrides) :]

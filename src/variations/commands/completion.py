@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.console import VERBS
-from variations.commands.preflight import with_task
+from variations.commands.preflight import task_of, with_task
 from variations.configuration.compose import loader
 from variations.configuration.overrides import Key, leaf_keys
 from variations.configuration.places import IN_CHECKOUT, PROGRAM
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import HIDDEN, options, walk_groups
-from variations.configuration.tasks import names, schema_for
+from variations.configuration.tasks import schema_for
 from variations.system.errors import ConfigError
 
 SCRIPT = """\
@@ -41,7 +41,7 @@ complete -o default -F _variations {commands}
 """
 
 
-def completion(asked: list[str], schema: type[Any]) -> str:
+def completion(asked: list[str], schema: type[Any], config_name: str) -> str:
     """Answer `--shell-completion install=bash`, which a user types, or `query=bash`, which the script above types.
 
     Raises:
@@ -52,20 +52,21 @@ def completion(asked: list[str], schema: type[Any]) -> str:
         commands = f"python python3 {PROGRAM}" if IN_CHECKOUT else PROGRAM
         return SCRIPT.format(program=PROGRAM, source=source, verbs=" ".join(VERBS), commands=commands)
     if asked == ["query=bash"]:
-        return "".join(f"{word}\n" for word in candidates(os.environ.get("COMP_LINE", ""), schema))
+        return "".join(f"{word}\n" for word in candidates(os.environ.get("COMP_LINE", ""), schema, config_name))
     raise ConfigError(["--shell-completion: the valid choice is install=bash; there is none for other shells."])
 
 
-def candidates(line: str, schema: type[Any]) -> list[str]:
+def candidates(line: str, schema: type[Any], config_name: str) -> list[str]:
     """What the last word of a command line may become: keys and groups, or after `=` their values."""
     word = re.split(r"\s", line)[-1]
-    trains = issubclass(schema, RunConfig)
+    groups: list[str] = []
     if issubclass(schema, RunConfig):
-        task = re.findall(r"\btask=(\w+)\s", " ".join(with_task(re.findall(r"\b\w\S*=\S*(?=\s)", line))) + " ")
-        schema = schema_for(schema, task[-1] if task and task[-1] in names() else None)
+        typed = with_task(re.findall(r"\b\w\S*=\S*(?=\s)", line))
+        schema = schema_for(schema, task_of(typed, config_name))
+        groups = [name for name in walk_groups(loader()) if name not in HIDDEN]
     keys = leaf_keys(schema)
-    groups = [name for name in walk_groups(loader()) if name not in HIDDEN] if trains else []
-    groups += ["sweep"] if not trains and "sweep.name" in keys else []
+    if not groups and "sweep.name" in keys:
+        groups = ["sweep"]
     name, equals, value = word.partition("=")
     if not equals:
         return list(dict.fromkeys(f"{key}=" for key in (*groups, *keys) if key.startswith(word)))

@@ -44,7 +44,7 @@ def preflight(
     of_file, sound = mended(lines)
     own = set[str]()  # keys of the verb itself, which rows do not have
     if issubclass(schema, RunConfig):
-        task = _task_of(lines, config_name)
+        task = task_of(lines, config_name)
         schema = schema_for(schema, task)
         own = {item.name for item in fields(schema)} - {item.name for item in fields(schema_of(task))}
     screened = screen(lines, schema, loader(), multirun=multirun or axes)
@@ -101,7 +101,7 @@ def _as_in_the_file(faults: Sequence[str], lines: Sequence[str]) -> list[str]:
     return found
 
 
-def _task_of(lines: Sequence[str], config_name: str) -> str | None:
+def task_of(lines: Sequence[str], config_name: str) -> str | None:
     """The task of a command line, if a group that may choose it is typed and can be composed; None: the default."""
     groups = [line for line in lines if line.partition("=")[0] in ("task", "variation", "sweep") and "," not in line]
     if not groups:

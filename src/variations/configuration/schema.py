@@ -109,6 +109,14 @@ class RecipeConfig:
     ema: float = number(0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is tested instead of the weights; 0: none."""
 
+    @property
+    def further_copies(self) -> int:
+        """Numbers kept for each weight beside it: Adam's two moments, and the moving average.
+
+        `sgd` keeps none; optimisers of other packages count as Adam.
+        """
+        return (0 if self.optimizer == "sgd" else 2) + (self.ema > 0)
+
 
 UNSHARDED = (
     "Strategies that shard a network (fsdp, deepspeed, model_parallel) cannot be used: an update clips, projects and "

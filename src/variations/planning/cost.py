@@ -8,8 +8,6 @@ from variations.configuration.schema import RunConfig
 
 FULL, BEST = 2, 2
 """Checkpoints that are kept: the newest two, and the best weights at each (training/checkpoints.py)."""
-ADAM, SGD = 3, 1
-"""Size of a full checkpoint in weights: with Adam the weights and two moments. Other optimisers count as Adam."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
     trainer, recipe, weights = config.trainer, config.recipe, values["weights_bytes"]
     every = trainer.val_every or max(1, trainer.max_steps // 10)
     validations = -(-trainer.max_steps // every)
-    full = weights * ((SGD if recipe.optimizer == "sgd" else ADAM) + (recipe.ema > 0))
+    full = weights * (1 + recipe.further_copies)
     averaged = recipe.average if recipe.average > 1 else 0
     saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
     saved += (validations + averaged) * weights  # the dev loss falls at most validations

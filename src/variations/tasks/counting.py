@@ -9,9 +9,6 @@ from torch import Tensor, nn
 from variations.models import count_parameters
 from variations.tasks.base import Size
 
-ADAM_COPIES, SGD_COPIES = 4, 2
-"""Numbers stored for every weight: itself, its gradient, and with Adam two moments. Other optimisers count as Adam."""
-
 
 def counted(task: Any, config: Any, *, memory: bool) -> Size:
     """Count the network of a run, and its first batch, on the CPU.
@@ -49,5 +46,5 @@ def kept_bytes(network: nn.Module, forward: Callable[[], object]) -> int:
 def state_bytes(config: Any, parameters: int) -> int:
     """Bytes of the weights, their gradients, the optimiser's state, and the moving average if there is one."""
     width = 8 if config.trainer.precision == "64-true" else 4
-    copies = (SGD_COPIES if config.recipe.optimizer == "sgd" else ADAM_COPIES) + (1 if config.recipe.ema > 0 else 0)
-    return width * parameters * copies
+    further: int = config.recipe.further_copies
+    return width * parameters * (2 + further)
