@@ -63,6 +63,7 @@ def test_forms(key: str, value: Any, wanted: dict[str, Any]) -> None:
     [
         ("model.dropuot", "interval(0,1)", "Did you mean model.dropout"),
         ("model.dropout", "interval(0,1.5)", "model.dropout=1.5: must be at least 0 and less than 1"),
+        ("model.hops", [2, 3], "It is a key of task=question_answering."),
         ("model.dropout", 0.3, "is not a space"),
         ("model.dropout", "0.3", "is not a space"),
         ("model.dropout", "interval(0.3,0.1)", "start 0.3 must be less than its end 0.1"),

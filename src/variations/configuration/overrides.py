@@ -255,9 +255,7 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         is_part = any(key.startswith(f"{name}.") for key in keys)
         if is_part or is_open(name, keys):
             return None
-        is_run = "trainer.max_steps" in keys  # and not a table
-        tasks = [task for task in BUILT_IN if is_run and name in leaf_keys(schema_of(task))]
-        return unknown_key(name, line, list(keys), groups, loader, tasks)
+        return no_such_key(name, line, keys, groups, loader)
     if override.is_add():
         return f"{line}: the key {name} exists already; write it without +."
     if override.is_delete():
@@ -272,6 +270,13 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         if plain is not None and not interpolated and (fault := value_fault(name, plain, found.metadata)):
             return fault
     return None
+
+
+def no_such_key(name: str, line: str, keys: Mapping[str, Key], groups: list[str], loader: Loader) -> str:
+    """As `unknown_key`, which it tells the tasks that have the key, if `keys` are those of a run."""
+    is_run = "trainer.max_steps" in keys  # and not a table
+    tasks = [task for task in BUILT_IN if is_run and name in leaf_keys(schema_of(task))]
+    return unknown_key(name, line, list(keys), groups, loader, tasks)
 
 
 def type_fault(key: str, value: Any, item: Key) -> str | None:

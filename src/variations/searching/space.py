@@ -14,9 +14,9 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import Key, is_open, range_values, type_fault
+from variations.configuration.overrides import Key, is_open, no_such_key, range_values, type_fault
 from variations.configuration.rules import value_fault
-from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
+from variations.configuration.suggestions import options, options_text, walk_groups
 from variations.store.identity import is_incidental
 
 FORMS = "interval(0,0.3), tag(log,interval(0.1,2)), choice(2,4), range(1,5) or [2,4]"
@@ -137,7 +137,7 @@ def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str]
         hint = " Seeds of a trial are set by sweep.seeds." if root in ("seed", "seeds") else ""
         yield f"{key} cannot be searched: it does not change the model or its training.{hint}"
     elif key not in keys and not is_group and not is_open(key, keys):
-        yield unknown_key(key, f"{key}={value}", list(keys), groups, found)
+        yield no_such_key(key, f"{key}={value}", keys, groups, found)
 
 
 def _read(key: str, value: Any, item: Key | None, problems: list[str]) -> Dimension | None:
