@@ -95,6 +95,8 @@ def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
     assert score["difference"] == [None, None] and score["ci"] == [None, None]
     told = "q/wide/seed1: the score in result.json is 85.00, but that of its stored sentences"
     assert any(told in note for note in found["notes"])
+    scores = [item for item in found["scores"] if item["set"] == "test" and item["name"] not in ("nll", "ppl")]
+    assert len(scores) > 1 and all(item["difference"] == [None, None] for item in scores)  # of the same texts
 
     true_score(root / "q/wide/seed1")
     for row, digest in (("base", "1"), ("wide", "2")):
@@ -108,6 +110,17 @@ def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
     found, score = compared(root, *ids)
     assert score["difference"] == [None, None]
     assert "q/wide/seed1 is not compared with q/base/seed1: it has other test references." in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_an_edited_text_is_read_again_by_a_dashboard_that_has_compared_the_runs(root: Path) -> None:
+    for row in ("base", "wide"):
+        true_score(root / f"q/{row}/seed1")
+    api, query = Api(Store(root)), {"ids": "q/base/seed1,q/wide/seed1"}
+    assert json.loads(api.answer("compare", query))["notes"] == []
+    text = root / "q/wide/seed1/hypotheses/test.hyp"
+    text.write_text("Anders.\n" * len(text.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
+    assert "that of its stored sentences" in json.loads(api.answer("compare", query))["notes"][0]
 
 
 @pytest.mark.usefixtures("pair")

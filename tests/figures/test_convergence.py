@@ -7,6 +7,7 @@ import pytest
 
 from variations.figures.convergence import convergence, document, markdown, percent
 from variations.figures.traces import TracedRow
+from variations.system.rounding import whole
 
 
 def traced(*given, **named):
@@ -100,3 +101,5 @@ def test_losses_in_other_units_are_left_out_and_scores_are_not():
 
 def test_percentages_have_signs():
     assert [percent(x) for x in (-0.254, 0.2, 0.001)] == ["−25 %", "+20 %", "±0 %"]
+    assert [percent(x) for x in (-0.125, 0.125)] == ["−13 %", "+13 %"]  # ties, as elsewhere, away from zero
+    assert [whole(x) for x in (8_729_742.5, 1_200.4, -0.5)] == ["8,729,743", "1,200", "-1"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from variations.store.differences import changes, differences
+from variations.store.differences import changes, differences, equal_rows
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -30,6 +30,12 @@ def test_branch_settings_count_only_where_the_model_has_branches(configuration: 
     assert differences(configuration(), weighted) == "model transformer→weighted, M 8, κ learned on→off"
     both = configuration(model__kind="weighted")
     assert differences(both, weighted) == "κ learned on→off"
+
+
+def test_another_folder_of_own_text_is_a_difference(configuration: Configure) -> None:
+    own, moved = (configuration() | {"data": {"kind": "folder", "root": root}} for root in ("a", "b"))
+    assert "data.root a→b" in differences(own, moved)
+    assert equal_rows({"one": own, "other": moved}) == [] != equal_rows({"one": own, "same": own})
 
 
 def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:

@@ -91,6 +91,18 @@ def test_a_bare_name_asks_for_no_seeds(conf: Path, tmp_path: Path) -> None:
     assert (asking.seeds, asking.further) == ((1, 2), (2,))
 
 
+def test_chosen_rows_are_compared_with_all_seeds_of_their_base_row(conf: Path, tmp_path: Path) -> None:
+    for place in ("base/seed1", "base/seed4", "A_h16/seed1"):
+        (tmp_path / "papers" / place).mkdir(parents=True)
+        (tmp_path / "papers" / place / "result.json").write_text("{}")
+    sweep = SweepConfig(name="papers", table="papers")
+    whole, chosen, base = (define(sweep, rows=rows, conf=conf, store=tmp_path) for rows in (None, ["A_h16"], ["base"]))
+    assert whole.seeds == chosen.seeds == base.seeds == (1, 4)
+    (tmp_path / "papers" / "A_h16" / "seed5").mkdir()
+    (tmp_path / "papers" / "A_h16" / "seed5" / "result.json").write_text("{}")
+    assert define(sweep, rows=["base"], conf=conf, store=tmp_path).seeds == (1, 4)
+
+
 def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: Path) -> None:
     for place in ("base,x=1/seed1", "base,x=2/seed1", "A_h16,x=1/seed1", "A_h16/seed1"):
         (tmp_path / "runs" / "mine" / place).mkdir(parents=True)

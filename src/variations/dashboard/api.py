@@ -119,7 +119,7 @@ class Api:
         runs = [self._find(name) for name in names]
         from variations.dashboard.compare import compare
 
-        stamp = ",".join(run.stamp for run in runs)
+        stamp = f"{revision(runs)} {texts_stamp(runs)}"
         return self._cached(("compare", *names), stamp, lambda: document(compare(self.store, runs)))
 
     def _cached(self, key: tuple[str, ...], stamp: str, make: Callable[[], bytes]) -> bytes:

@@ -117,6 +117,10 @@ class _Pairs:
         self.store, self.names, self.runs, self.task = store, names, runs, task
         self.inputs = [recorded(run.folder) for run in runs]
         self.untrained = [task.untrained([run]) for run in runs]
+        self.items: dict[tuple[int, str], Items | None] = {}
+        """By run and tested measure."""
+        self.wrong: set[tuple[int, str]] = set()
+        """Runs, and sets whose stored texts are not those that were scored."""
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -124,11 +128,18 @@ class _Pairs:
         if text not in self.notes:
             self.notes.append(text)
 
-    def score(self, measure: Measure, name: str, *, tested: bool) -> payload.Score:
-        """One score of all runs."""
+    def read(self, measure: Measure) -> None:
+        """Read the items of a measure, to test it, and note if a score is not theirs."""
+        for at in range(len(self.runs)):
+            found = self.items[at, measure.key] = self._items(at, measure)
+            if found is not None and self._contradicted(at, measure, found):
+                self.wrong.add((at, measure.set))
+
+    def score(self, measure: Measure, name: str, *, of_texts: bool = True) -> payload.Score:
+        """One score of all runs, after `read` of what is tested; `of_texts`: it was computed from their outputs."""
         values = [measure.value(run.result) for run in self.runs]
-        items = [self._items(at, measure) if tested else None for at in range(len(self.runs))]
-        wrong = [found is not None and self._contradicted(at, measure, found) for at, found in enumerate(items)]
+        items = [self.items.get((at, measure.key)) for at in range(len(self.runs))]
+        wrong = [of_texts and (at, measure.set) in self.wrong for at in range(len(self.runs))]
         fit = [self._comparable(at, measure) and not wrong[0] and not wrong[at] for at in range(len(self.runs))]
         tests = [
             self._test(measure, items[at], items[0])
@@ -230,16 +241,21 @@ def _scores(pairs: _Pairs) -> list[payload.Score]:
         keys |= dict.fromkeys(
             (part, name) for part, found in _mapping(result, "scores").items() for name in _mapping(found)
         )
-    found = []
     metrics = {str((run.config.get("sweep") or {}).get("metric") or SweepConfig().metric) for run in runs}
     known = [metric for metric in metrics if task.unknown_metric(metric) is None]  # others are of another task
     tested = {task.metric(metric).key.partition(".")[2] for metric in known}
-    for part, name in sorted(keys, key=lambda key: (key[0] != "test", natural(key[1]))):
-        found.append(pairs.score(task.measure(f"{part}.{name}"), name, tested=name in tested))
+    scored = [(task.measure(f"{part}.{name}"), name) for part, name in sorted(keys, key=_first_test)]
+    for measure in (measure for measure, name in scored if name in tested):
+        pairs.read(measure)
+    found = [pairs.score(measure, name) for measure, name in scored]
     for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):
         measure = task.measure(key)
-        found.append(pairs.score(measure, key.removeprefix(f"{measure.set}_"), tested=False))
+        found.append(pairs.score(measure, key.removeprefix(f"{measure.set}_"), of_texts=False))
     return found
+
+
+def _first_test(key: tuple[str, str]) -> tuple[bool, Any]:
+    return key[0] != "test", natural(key[1])
 
 
 def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:

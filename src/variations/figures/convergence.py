@@ -14,7 +14,7 @@ from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
 from variations.system.markdown import escaped
-from variations.system.rounding import decimal
+from variations.system.rounding import decimal, whole
 
 Costs = dict[str, float]
 
@@ -164,12 +164,12 @@ def _cost(item: Convergence, key: str) -> str:
     cost, change = item.cost(key), item.change(key)
     if cost is None:
         return "–"
-    number = f"{cost:.3g}" if key == "flops" else f"{cost:,.0f}"
+    number = f"{cost:.3g}" if key == "flops" else whole(cost)
     return number if change is None else f"{number} ({percent(change)})"
 
 
 def percent(change: float) -> str:
     """`−25 %`, `+3 %`, `±0 %`."""
-    rounded = round(100 * change)
+    rounded = int(decimal(100 * change, 0))
     sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
     return f"{sign}{abs(rounded)} %"

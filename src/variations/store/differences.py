@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.identity import covered, defaults, flatten, is_incidental
+from variations.store.identity import covered, defaults, flatten, identifies
 
 SAME = "same configuration"
 """What `in_words` says of no change, unless told otherwise."""
@@ -61,7 +61,8 @@ def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[
     """Whether a key of the experiment that `config` describes, with these effective values, has an effect."""
     task = task_of(config)
     silent = (*_SILENT, *task.silent, *task.without_effect(values))
-    return lambda key: not is_incidental(key, config) and not covered(key, silent)
+    counts = identifies(config)
+    return lambda key: counts(key) and not covered(key, silent)
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -104,7 +104,7 @@ def define(
     """The table of `sweep`, restricted to `rows` and `seeds` if given.
 
     Rows are those that the sweep names, or else all of its table, or for a grid without a table those in `store`.
-    Seeds are those of the sweep, and all others that its rows have in `store`.
+    Seeds are those of the sweep, and all others that these rows, or those they are compared with, have in `store`.
     Raises UserError if there are no rows, or if `rows` or `seeds` is empty, has a duplicate, or has an unknown name.
     """
     _refuse_selection("rows", rows)
@@ -152,13 +152,14 @@ def define(
     if not sweep.rows:
         everything.sort(key=lambda row: row.base is not None)
     definitions = tuple(row for row in everything if row.row in chosen)
+    added = tuple(row.row for row in absent)
     wanted: tuple[int, ...] = known if seeds is None else tuple(seeds)
     further: tuple[int, ...] = ()
     if seeds is None and store is not None:
-        stored = _stored_seeds(store / name, definitions, begun=bool(known))
+        compared = SweepDefinition(name, definitions, of=(*everything,), added=added).with_bases().rows
+        stored = _stored_seeds(store / name, compared, begun=bool(known))
         asked = known if sweep.rows or sweep.table else ()  # of a bare name, `known` is the schema's default
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if asked else ()
-    added = tuple(row.row for row in absent)
     return SweepDefinition(
         name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,), added
     )

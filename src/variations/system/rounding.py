@@ -19,3 +19,8 @@ def decimal(value: float, digits: int = 2) -> str:
     if abs(value) >= HUGE:
         return f"{value:.2e}"
     return f"{math.copysign(abs(value) + ROUNDING, value):.{digits}f}"
+
+
+def whole(value: float) -> str:
+    """A count such as `1,200`, as the dashboard's `V.whole` prints it; a tie is rounded away from zero."""
+    return f"{math.copysign(math.floor(abs(value) + 0.5), value):,.0f}"

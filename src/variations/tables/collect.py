@@ -14,7 +14,7 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_definition, told_apart
 from variations.system.errors import ConfigError, UserError
-from variations.system.rounding import decimal
+from variations.system.rounding import decimal, whole
 from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
@@ -120,7 +120,7 @@ class Row:
         for key, tolerance in BUDGET.items():
             ours, theirs = self.cost(key, common), base.cost(key, common)
             if ours is not None and theirs is not None and abs(ours - theirs) > tolerance * max(abs(theirs), 1):
-                found.append(f"{key.replace('_', ' ')} {ours:,.0f} v. {theirs:,.0f}")
+                found.append(f"{key.replace('_', ' ')} {whole(ours)} v. {whole(theirs)}")
         return found
 
 

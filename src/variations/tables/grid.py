@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from variations.system.rounding import ROUNDING, decimal
+from variations.system.rounding import ROUNDING, decimal, whole
 from variations.tables.chance import p_text
 from variations.tables.collect import hours_name
 from variations.tables.footnotes import about, star_text
@@ -101,7 +101,7 @@ class _Layout:
                 self._differences()
             self._against_published(measure, 3 if primary else 5)
         self.add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=1)
-        self.values("steps", "steps", lambda value: f"{value:,.0f}", lambda line: line.costs.get("steps"), 6)
+        self.values("steps", "steps", whole, lambda line: line.costs.get("steps"), 6)
         self.values("seconds", "time", duration, lambda line: line.costs.get("seconds"), 5)
         self.values("flops", "FLOPs", scientific, lambda line: line.costs.get("flops"), 6)
         self._hours()

@@ -57,7 +57,12 @@ class Comparison:
     @property
     def significant(self) -> bool:
         """Whether the difference is significant at this level."""
-        return self.p < 1 - self.level
+        return bool(_below(self.p, self.level))
+
+
+def _below(p: float | Floats, level: float) -> bool | NDArray[np.bool_]:
+    """Whether p is below 1 - level, and not equal to it: 1 - 0.99 is a little more than 0.01 in floating point."""
+    return p < 1 - level - TIE
 
 
 def _spread(difference: float, draws: Floats) -> Floats:
@@ -84,7 +89,7 @@ def _interval(difference: float, draws: Floats, level: float) -> tuple[float, fl
     It leaves out zero exactly if `_share` of as large draws is below 1 - level, so it agrees with p and the mark.
     """
     shares = (np.arange(len(draws)) + 1) / (len(draws) + 1)  # p if 0, 1, … draws are as large as the difference
-    fewer = int(np.count_nonzero(shares < 1 - level)) - 1
+    fewer = int(np.count_nonzero(_below(shares, level))) - 1
     largest = np.sort(np.abs(draws))[::-1]
     half = float(largest[max(fewer, 0)])
     if fewer < 0 or half >= abs(difference) - TIE:  # too few draws for any to be significant; a tie counts against it

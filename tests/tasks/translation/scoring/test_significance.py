@@ -151,6 +151,16 @@ def test_an_interval_leaves_out_zero_exactly_if_the_difference_is_significant(va
         assert found.high - found.difference == pytest.approx(found.difference - found.low)
 
 
+@pytest.mark.parametrize(("level", "n", "p"), [(0.99, 199, 0.01), (0.95, 139, 0.05), (0.95, 119, 0.05)])
+def test_a_p_that_equals_the_level_is_not_below_it(level, n, p):
+    """In floating point, 1 - 0.99 and 1 - 0.95 are a little more than 0.01 and 0.05."""
+    as_large = round(p * (n + 1)) - 1
+    draws = np.array([2.0] * as_large + [-0.5, 0.5] * (n // 2))[:n]
+    low, high, found = significance._judged(1.0, draws, level)
+    assert found == p and low <= 0 <= high
+    assert not significance.Comparison(1.0, low, high, found, "bootstrap", n, 1, level).significant
+
+
 def test_the_interval_of_independent_values_is_that_of_a_normal():
     """Differences of standard normal values: the mean of 400 has a standard error of 1/20."""
     values = np.random.default_rng(3).normal(0.03, 1, 400)
