@@ -50,7 +50,7 @@ class Sweep(subprocess.Popen[bytes]):
     def takes_up(self, count: int) -> None:
         """Wait until it watches `count` runs that were already running when it started."""
         told = f"the sweep does not find its runs:\n{self.text}"
-        wait_for(lambda: self.text.count("another process is running it") == count or self.poll() is not None, told)
+        wait_for(lambda: self.text.count("and this one follows it") == count or self.poll() is not None, told)
         assert self.poll() is None, self.text
 
 

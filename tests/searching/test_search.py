@@ -1,5 +1,6 @@
 """A search from its first trial to its last, with quick processes as runs."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -129,6 +130,10 @@ def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     told = capsys.readouterr().out
     assert "1 finished, 2 failed; 3 of 3 trials" in told
     assert f"failed trial{found[5].number}: broken on purpose" in told
+    assert f"Trials: {definition.home}\n" in told
+    shutil.move(definition.home / f"trial{found[4].number}", definition.home.parent)
+    summary(search.study)
+    assert f"{definition.home}, without the runs of {found[4].number}, which another" in capsys.readouterr().out
 
 
 @pytest.mark.slow

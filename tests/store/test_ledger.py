@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from variations.store.atomic import write_json
+from variations.store.atomic import write_json, write_yaml
 from variations.store.checksums import sidecar
+from variations.store.conflicts import history, moved, with_history
 from variations.store.contents import sealed
 from variations.store.lease import Lease, hold, read
 from variations.store.ledger import (
@@ -247,6 +248,26 @@ def test_a_run_that_ended_before_its_first_measurement_gives_its_folder_to_anoth
     assert folder.config()["model"]["h"] == 4 and lease is not None and lease.held()
     assert (folder.path / "config-2.yaml").exists()
     lease.release()
+
+
+def test_a_change_is_said_to_be_at_the_step_from_which_training_continues() -> None:
+    lines = ["recipe.lr 1.0 → 2.0 at step 850", "recipe.norm 7.0 → 9.0 at step 865", "model.h 4 → 8 in mid-training"]
+    assert moved(lines, 865) == lines
+    assert moved(lines, 850) == [lines[0], "recipe.norm 7.0 → 9.0 at step 850", lines[2]]
+    twice = [lines[0], "recipe.lr 2.0 → 3.0 at step 1,865", "recipe.norm 7.0 → 9.0 at step 850"]
+    assert moved(twice, 850) == ["recipe.lr 1.0 → 3.0 at step 850", twice[2]]
+    assert moved([lines[0], "recipe.lr 2.0 → 1.0 at step 900"], 850) == []  # what was between has trained nothing
+
+
+def test_a_change_after_a_checkpoint_that_is_damaged_since_is_at_the_one_before(folder: RunFolder) -> None:
+    write_yaml(folder.path / "config.yaml", with_history(folder.config(), ["recipe.norm 7.0 → 9.0 at step 865"]))
+    for step in (850, 865):
+        checkpoint(folder, step)
+    folder.restate_changes()
+    assert history(folder.config()) == ["recipe.norm 7.0 → 9.0 at step 865"]
+    (folder.checkpoints / "step865.ckpt").write_text("damaged")
+    folder.restate_changes()
+    assert history(folder.config()) == ["recipe.norm 7.0 → 9.0 at step 850"]
 
 
 @pytest.mark.parametrize("left", ["metrics.jsonl", "result.json", "checkpoints/step4.ckpt"])

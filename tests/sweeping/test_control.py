@@ -177,7 +177,7 @@ def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_take
     assert (states(outcomes), pool.submitted) == (["skipped", "finished"], [])
     assert outcomes[1].by_other
     summary(outcomes)
-    assert "1 skipped, 1 finished (1 of them started by another command)" in capsys.readouterr().out
+    assert "1 skipped, 1 finished (1 of them started by another launch)" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -214,6 +214,17 @@ def test_rows_of_another_budget_or_other_data_are_marked(
     assert line.notes == ("measured on wmt14_en_de en-de, its base row on toy en-de: not compared",)
 
 
+def test_rows_trained_by_another_version_of_the_project_are_told(
+    make_run: Any, read: Callable[..., Table], configuration: Configure
+) -> None:
+    for row, code in (("base", "a" * 12), ("A_h16", "a" * 12)):
+        make_run("papers", row, 1, 30.0, code=code)
+    told = "trained with another version of this project's code than its base row."
+    assert not any(told in text for text in read(seeds=[1]).remarks)
+    make_run("papers", "A_h16", 1, 30.0, code="b" * 12)
+    assert [text for text in read(seeds=[1]).remarks if told in text] == [f"{read().lines[1].label}: {told}"]
+
+
 def test_rows_trained_on_other_texts_are_not_compared(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:
@@ -222,7 +233,9 @@ def test_rows_trained_on_other_texts_are_not_compared(
         make_run("papers", row, seed, 30.0 + seed).write_environment({"data": texts | changed})
     alone = read(seeds=[1])
     assert alone.lines[1].notes == () and alone.lines[1].delta
-    assert f"{alone.lines[1].label}: trained with another version of mine.py than its base row." in alone.remarks
+    told = f"{alone.lines[1].label}: trained with another version of"
+    assert f"{told} mine.py than its base row." in alone.remarks
+    assert not any("this project's code" in text for text in alone.remarks)
     assert read().lines[0].notes == ("its seeds were not trained alike: other inputs (train.de) from seed 1 to 2",)
     make_run("papers", "A_h16", 2, 31.0).write_environment({"data": texts})
     line = read().lines[1]

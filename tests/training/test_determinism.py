@@ -24,7 +24,7 @@ def settings_of_a_notebook() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     torch.set_default_device("meta")
     try:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode():
             yield
         assert (torch.get_default_dtype(), torch.get_default_device().type) == (torch.float64, "meta")
     finally:

@@ -1,6 +1,7 @@
 """A non-finite loss or gradient: the run fails and names step and batch, or skips the update and counts it."""
 
 import logging
+import signal
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import RunFailedError
+from variations.tasks.sequences.data import start_worker
 from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training import checkpoints
 from variations.training.finite import Guard, Seen, refuse_bad_weights
@@ -68,6 +71,26 @@ def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
     status = RunFolder(naming.run_folder(small())).status()
     assert status is not None and status.state == "failed"
     assert "not finite at step 3 (epoch 0, batch 2" in str(status.reason)
+
+
+@pytest.mark.slow
+def test_a_failed_run_ends_its_loader_processes(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They ignore SIGTERM, so a process that left some behind would wait for them for ever when it exits."""
+    from variations.commands import run
+
+    started = []
+
+    def fails(*_: Any) -> None:
+        loader = iter(DataLoader(torch.arange(4), num_workers=1, worker_init_fn=start_worker))
+        started.append(loader._workers[0])
+        next(loader)
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(run, "_train", fails)
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        run.execute(small())
+    started[0].join(10)
+    assert started[0].exitcode == -signal.SIGKILL
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import torch
 from suite import sampled
 
 from variations.commands import run
+from variations.store.environment import code, version
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted
 from variations.training.fit import fit
@@ -70,6 +71,32 @@ def test_another_number_of_threads_in_a_continued_run_is_told(
         f"trained with {before + 3} and {before} threads in turn: its last bits are those of no run with one number of "
         "threads"
     ]
+
+
+@pytest.mark.slow
+def test_other_code_of_the_project_in_a_continued_run_is_told(
+    small: Any, made: Any, stopped_at: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = small("name=code")
+    folder = made(config, "code")
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(5))
+    former = json.loads((folder.path / "environment.json").read_text())
+    former |= {"code": "0" * 12, "git": {"commit": "1" * 40, "diff": "+ a line"}}
+    (folder.path / "environment.json").write_text(json.dumps(former))
+    result = run.run(folder.path)
+    now = version(folder.environment() or {})
+    assert result["code"] == code() != former["code"]
+    assert f"continues by other code of this project ({now}) than that of its checkpoints (11111111 with changes)" in (
+        caplog.text
+    )
+    assert result["remarks"] == [
+        f"trained by several versions of this project's code in turn (11111111 with changes, then {now}): the result "
+        "is that of none"
+    ]
+    assert json.loads((folder.path / "environment-1.json").read_text()) == former
+    (folder.path / "result.json").unlink()
+    assert run.run(folder.path)["remarks"] == result["remarks"] and not (folder.path / "environment-2.json").exists()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 """
 
 import logging
+import multiprocessing
 import os
 import re
 import shutil
@@ -135,6 +136,7 @@ def run(
         disk_refusals_told(),
     ):
         folder.take_log()
+        folder.restate_changes()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if wanted is not None:
             folder.refuse_exchanged(wanted)
@@ -185,6 +187,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         with Interrupt() as interrupt, suppress(Pruned):  # rank 0 reports it
             _train(config, folder, interrupt)
         return {}
+    others = {*multiprocessing.active_children()}
     with Interrupt() as interrupt:
         _forget_last_attempt(folder)
         folder.set_status("running", command=same_line(sys.argv))
@@ -202,6 +205,8 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             raise
         except BaseException as error:
             _set_failed(folder, error)
+            for child in {*multiprocessing.active_children()} - others:
+                child.kill()  # a loader process ignores the signal with which this process would end it at its exit
             raise
         finally:
             folder.measurements.close()

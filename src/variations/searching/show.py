@@ -85,7 +85,10 @@ def summary(study: Study) -> None:
             console.print(f"[red]failed[/] {TRIAL}{trial.number}: {escape(reason)}", soft_wrap=True)
     if text := _importance(study, complete):
         console.print(escape(text), soft_wrap=True)
-    console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
+    home = study.definition.home
+    away = [str(trial.number) for trial in complete if not (home / f"{TRIAL}{trial.number}").is_dir()]
+    told = f", without the runs of {', '.join(away)}, which another folder has or which were deleted" if away else ""
+    console.print(f"Trials: {escape(str(home))}{told}", soft_wrap=True)
     if complete:
         console.print(f"Table: {_table_command(study)}", soft_wrap=True, markup=False)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)

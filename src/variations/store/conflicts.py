@@ -75,6 +75,25 @@ def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple
     return lines, back
 
 
+def moved(changed: Sequence[str], step: int) -> list[str]:
+    """`resume.changed` of a run that continues at `step`: later changes begin there, and replace those at that step."""
+    found: list[str] = []
+    for line in changed:
+        change, _, at = line.rpartition(" at step ")
+        number = at.replace(",", "")
+        if not number.isdecimal() or int(number) <= step:
+            found.append(line)
+            continue
+        key, _, values = change.partition(" ")
+        (former, _, value), end = values.partition(" → "), f" at step {step:,}"
+        for other in [other for other in found if other.startswith(f"{key} ") and other.endswith(end)]:
+            former = other.removeprefix(f"{key} ").partition(" → ")[0]
+            found.remove(other)
+        if former != value:
+            found.append(f"{key} {former} → {value}{end}")
+    return found
+
+
 def _listed(changes: Changes) -> str:
     lines = "\n".join(f"  - {key}: {as_typed(old)} → {as_typed(new)}" for key, (old, new) in changes.items())
     return f"these keys differ (stored → now):\n{lines}\n"

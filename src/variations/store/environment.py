@@ -1,11 +1,13 @@
 """The environment of a run for environment.json: commit, versions, machine and data, without secrets."""
 
+import hashlib
 import platform
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ PACKAGES = (
     "wandb",
     "optuna",
 )
+COMPUTING = ("data", "models", "tasks", "training")
+"""The packages of this project whose code decides what a run computes."""
 LARGEST_DIFF = 200_000
 """Characters of the uncommitted changes that are kept."""
 
@@ -42,6 +46,7 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
         "schema": 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [clean(word) for word in (command if command is not None else sys.argv)],
+        "code": code(),
         "git": git_state(),
         "python": platform.python_version(),
         "packages": versions(),
@@ -53,6 +58,24 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
         "gpus": gpu_names(),
         "data": dict(data_hashes or {}),
     }
+
+
+@cache
+def code() -> str:
+    """12 hexadecimal digits that tell versions of the COMPUTING code apart, committed or not."""
+    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for path in sorted(path for name in COMPUTING for path in (package / name).rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def version(stored: Mapping[str, Any]) -> str:
+    """The code of a stored environment for readers: `502be67b`, its commit, or without one `code 0a1b2c3d4e5f`."""
+    git = stored.get("git")
+    commit = git.get("commit") if isinstance(git, dict) else None
+    if not isinstance(git, dict) or not isinstance(commit, str):
+        return f"code {stored.get('code')}"
+    return f"{commit[:8]}{' with changes' if git.get('diff') else ''}"
 
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:

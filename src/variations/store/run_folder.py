@@ -7,7 +7,7 @@
         log.txt            what the run printed, when a sweep started it
         lease-<n>.json     the process that executes it, or did last (see lease.py)
         result.json        scores and costs
-        environment.json   commit, versions, hardware
+        environment.json   commit, versions, hardware (environment-<n>.json: when it was trained by former code)
         inputs.json        SHA-256 of each text, of the vocabulary and of the ids made with it
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
@@ -44,6 +44,7 @@ from variations.store.atomic import (
 )
 from variations.store.checksums import is_sound
 from variations.store.contents import sealed
+from variations.store.environment import version
 from variations.store.identity import changed_keys, config_hash
 from variations.store.measurements import Measurements
 from variations.store.process_identity import Process
@@ -254,6 +255,13 @@ class RunFolder:
                     for name in ("inputs.json", "subwords.model"):
                         (self.path / name).unlink(missing_ok=True)
 
+    def restate_changes(self) -> None:
+        """Say of each change in mid-training at which step it was, if a later checkpoint has been damaged since."""
+        if lines := conflicts.history(config := self.config()):
+            found = conflicts.moved(lines, self.newest_checkpoint(sound=True) or 0)
+            if found != lines:
+                write_yaml(self.path / "config.yaml", conflicts.with_history(config, found))
+
     def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
         """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""
         if not self.has_checkpoint() and self._trained_to() is None:
@@ -415,9 +423,25 @@ class RunFolder:
         """Scores and costs; None if there are none yet. Raises UserError if the file is broken."""
         return self._read_json("result.json")
 
-    def write_environment(self, environment: Mapping[str, Any]) -> None:
-        """Replace environment.json."""
+    def write_environment(self, environment: Mapping[str, Any]) -> bool:
+        """Replace environment.json; return whether the run's checkpoints were trained by other code.
+
+        Then the former environment is kept as environment-<n>.json.
+        """
+        former = read_object(self.path / "environment.json") or {}
+        other = self.has_checkpoint() and former.get("code") not in (None, environment.get("code"))
+        if other:
+            write_json(self.path / f"environment-{1 + len(self._former_environments())}.json", former)
         write_json(self.path / "environment.json", dict(environment))
+        return other
+
+    def _former_environments(self) -> list[Path]:
+        return sorted(self.path.glob("environment-*.json"), key=lambda path: (len(path.name), path.name))
+
+    def trained_by(self) -> list[str]:
+        """The versions of the project's code that have trained this run, in turn."""
+        paths = [*self._former_environments(), self.path / "environment.json"]
+        return [version(stored) for path in paths if (stored := read_object(path))]
 
     def environment(self) -> dict[str, Any] | None:
         """Commit, versions, hardware; None if not written yet. Raises UserError if the file is broken."""

@@ -142,10 +142,13 @@ class Control:
 
     def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
         """Another process holds this run: watch it through the pool if that knows it, else through its lease."""
+        known = pool == self.pool.name and key is not None and self.pool.alive(key)
         if not outcome.by_other:
-            self.show.say(f"{outcome.name}: another process is running it; its result will be used.")
+            elsewhere = "another process is running it; its result will be used"
+            followed = f"another launch submitted it to {pool}, and this one follows it"
+            self.show.say(f"{outcome.name}: {followed if known else elsewhere}.")
         outcome.by_other = True
-        if pool == self.pool.name and key is not None and self.pool.alive(key):
+        if known and key is not None:
             outcome.former = outcome.status()
             self.pool.adopt(outcome.pooled(), key)
             outcome.state, outcome.began = "submitted", time.monotonic()

@@ -70,7 +70,7 @@ class Overview:
         self._drawn = 0.0 if self.live is not None else self._drawn
         if self.live is not None and outcome.ok:
             return
-        words = [outcome.state + (", started by another command" if outcome.by_other and outcome.ok else "")]
+        words = [outcome.state + (", started by another launch" if outcome.by_other and outcome.ok else "")]
         if score := outcome.score():
             words.append(f"{_measure(outcome)} {score}")
         if outcome.seconds is not None:
@@ -298,7 +298,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
     counts = Counter(o.shown for o in outcomes)
     others = sum(o.by_other and o.ok for o in outcomes)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    console.print(told + (f" ({others} of them started by another command)" if others else ""))
+    console.print(told + (f" ({others} of them started by another launch)" if others else ""))
     for o in outcomes:
         if not o.ok and o.reason:
             times = f" ({o.failures} times)" if o.failures > 1 else ""

@@ -35,10 +35,13 @@ def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:
 
 
 def edited_between(row: Row, base: Row) -> list[str]:
-    """Notes on own modules of which a row and its base row used different versions under a common seed."""
+    """Notes on own modules and the project's code, if a row and its base row used other versions of them."""
     theirs = {run.seed: run for run in base.finished}
     pairs = [(run, theirs[run.seed]) for run in row.finished if run.seed in theirs]
     names = sorted({name for ours, other in pairs for name in other_code(ours, other)})
+    codes = [{run.result.get("code") for run in pair} - {None} for pair in pairs]  # older results have none
+    if any(len(found) > 1 for found in codes):
+        names.append("this project's code")
     return [f"trained with another version of {name} than its base row" for name in names]
 
 

@@ -70,7 +70,13 @@ def fit(
         inputs.refuse_changed(folder, made_from)
         inputs.remember(folder, made_from)
         chosen |= performance.threads_before(folder, chosen["threads"])
-        folder.write_environment(environment(made_from) | {"performance": chosen})
+        if folder.write_environment(environment(made_from) | {"performance": chosen}):
+            former, now = folder.trained_by()[-2:]
+            log.warning(
+                "%s continues by other code of this project (%s) than that of its checkpoints (%s): its result will "
+                "be that of neither. force=true starts a new attempt.",
+                *(folder.path, now, former),
+            )
     # The initial weights depend only on the seed, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)

@@ -31,7 +31,7 @@ FP32_TOLERANCE = 1e-5
 
 @contextmanager
 def as_in_a_new_process() -> Iterator[None]:
-    """Undo, for a run, what the program around it may have set: torch's default type and device, and autocast."""
+    """Undo, for a run, what the program around it may have set: default type and device, autocast, inference mode."""
     import torch
 
     dtype = torch.get_default_dtype()
@@ -43,6 +43,8 @@ def as_in_a_new_process() -> Iterator[None]:
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
                     stack.enter_context(torch.autocast(device, enabled=False))
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
             yield
     finally:
         torch.set_default_dtype(dtype)
