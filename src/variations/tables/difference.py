@@ -14,6 +14,7 @@ from variations.store.differences import changes, differences
 from variations.store.rows import crossed_name, define
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
+from variations.tables.departures import seeds_named
 from variations.tables.footnotes import notes_of
 from variations.tables.grid import delta
 from variations.tables.line import Line, Table
@@ -95,7 +96,7 @@ class Difference:
         values = [line.row.values(measure) for line in self.table.lines]
         if not all(values):
             return None
-        before, after = (measure.text(fmean(found.values())) for found in values)
+        before, after = (f"{measure.text(fmean(found.values()))} ({seeds_named([*found])})" for found in values)
         return f"{measure.label}: {before} and {after}, not compared"
 
     def _notes(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,11 +38,13 @@ def test_two_rows_are_compared_in_the_tables_words(
 
 def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], store: Path) -> None:
     put("base", 1, 0.3)
+    put("base", 2, 0.3)
     put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
     text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
     assert [line for line in text.splitlines() if "not trained" in line] == [
         "Note: good: not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
     ]
+    assert re.search(r"test BLEU: [\d.]+ \(seeds 1, 2\) and [\d.]+ \(seed 1\), not compared", text)
     found = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good", "base"], store, significance=SETTINGS)
     fell = "dev perplexity fell by 25.9 % in the last fifth of its steps"
     assert found.document()["notes"] == [f"good: not trained: {fell}"]
