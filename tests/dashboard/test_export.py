@@ -148,6 +148,21 @@ def test_what_a_colleague_need_not_know_stays_here(root: Path, run: Callable[...
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("pair")
+def test_compared_runs_show_their_commits_and_no_secrets_or_paths(
+    exported: Callable[..., Page], run: Callable[..., Path]
+) -> None:
+    commit, key = "0123456789" * 4, "abcdef0123" * 4
+    environment = {"cpu": f"/home/me/{key}", "note": key, "git": {"commit": commit}}
+    config = {"callbacks": {"mine": {"folder": "/home/me/corpus"}}}
+    run("q", "wide", 1, rows=["base", "wide"], base="base", environment=environment, config=config)
+    found = exported().payloads["/api/compare?ids=q%2Fbase%2Fseed1,q%2Fwide%2Fseed1"]
+    values = {item["key"]: item["values"][1] for part in ("config", "environment") for item in found[part]}
+    assert (values["git.commit"], values["note"], values["cpu"]) == (commit, "hidden", "hidden")
+    assert values["callbacks.mine.folder"] == "corpus"
+
+
+@pytest.mark.slow
 def test_60_runs_fit_into_3_megabytes(root: Path, fabricate: Callable[..., list[str]]) -> None:
     ids = fabricate(20, 3, points=600, steps=60_000, sentences=30)
     text = page(Api(Store(root)))

@@ -29,8 +29,8 @@ _UNRESERVED = "!'()*-._~"
 """What JavaScript's encodeURIComponent leaves as it is, besides letters and digits."""
 _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
 """Details of this machine that a recipient does not need."""
-_DETAILS = ("environment", "log_tail", "notes", "reason", "result", "status")
-"""Parts that may contain paths, besides the configuration of a run."""
+_DETAILS = ("log_tail", "notes", "reason", "result", "status")
+"""Parts that may contain paths, besides the configuration and the environment of a run."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class _Kept:
             content["status"] = {
                 k: v for k, v in content["status"].items() if k not in ("host", "pid", "process", "command")
             }
-            self._known[found.id] = _public(api, _without_paths(content, "config"))
+            self._known[found.id] = _public(api, _without_paths(content, "config", "environment"))
         return self._known[found.id]
 
     def pairs(self, api: Api, sweep: str) -> list[tuple[str, str]]:
@@ -178,6 +178,8 @@ class _Kept:
         if key not in self._known:
             content = json.loads(api.answer("compare", {"ids": ",".join(quote(name, safe="") for name in ids)}))
             content["environment"] = [item for item in content["environment"] if item["key"] not in _PRIVATE]
+            for item in (*content["config"], *content["environment"]):
+                item["values"] = [published(value, item["key"]) for value in item["values"]]
             self._known[key] = _public(api, _without_paths(content))
         return self._known[key]
 

@@ -234,9 +234,9 @@ def _restore(home: Path) -> None:
         shutil.rmtree(unfinished)
 
 
-def published(value: Any) -> Any:
-    """Plain data without secrets and host names, in which absolute paths are reduced to their last part."""
-    return _without_places(without_secrets(value))
+def published(value: Any, key: str = "") -> Any:
+    """Plain data, of that key, without secrets and host names; absolute paths are reduced to their last part."""
+    return _without_places(without_secrets(value, key))
 
 
 def _without_places(value: Any) -> Any:
