@@ -97,6 +97,24 @@ def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
         render(full, "markdown", Look(["stps"]))
 
 
+def test_a_remark_on_several_columns_names_those_that_are_chosen() -> None:
+    columns = [Column(key, key=key) for key in ("row", "x", "y")]
+    text, names = "X, Y: a convention.", {"x": "X", "y": "Y"}
+    whole = Grid("", columns, [], [], remarks=[text, "All."], about={text: set(names)}, named={text: names})
+    for keys, told in ((["y"], ["Y: a convention."]), (["y", "x"], [text]), (["row"], [])):
+        assert select(whole, keys).remarks == [*told, "All."], keys
+
+
+@pytest.mark.slow
+def test_scores_of_one_convention_share_a_remark_on_their_columns(full: Table) -> None:
+    for line in full.lines:
+        for run in line.row.finished:
+            run.result["scores"]["dev"]["bleu"] = run.result["scores"]["test"]["bleu"]
+    (text,) = (text for text, names in lay_out(full).named.items() if "test.bleu" in names)
+    assert text.startswith("test BLEU, dev BLEU: sacreBLEU on detokenised text")
+    assert lay_out(full).named[text] == {"test.bleu": "test BLEU", "dev.bleu": "dev BLEU"}
+
+
 @pytest.mark.slow
 def test_how_flops_are_counted_is_a_remark_on_their_column(full: Table) -> None:
     told, line = "FLOPs are counted with dot-product attention in place of Temperature.", full.lines[-1]

@@ -56,6 +56,11 @@ def about(table: Table) -> dict[str, set[str]]:
     return found
 
 
+def named(table: Table) -> dict[str, dict[str, str]]:
+    """The remarks that begin with names of columns, with their keys and names."""
+    return {text: {item.key: item.label for item in group} for text, group in _conventions(table).items()}
+
+
 def _columns_of(published: str) -> set[str]:
     """Keys of the columns of a published figure."""
     return {f"published.{published}", f"published_delta.{published}"}

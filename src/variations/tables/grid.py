@@ -8,7 +8,7 @@ from typing import Any
 from variations.system.rounding import ROUNDING, decimal, whole
 from variations.tables.chance import p_text
 from variations.tables.collect import hours_name
-from variations.tables.footnotes import about, star_text
+from variations.tables.footnotes import about, named, star_text
 from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
@@ -115,6 +115,7 @@ class _Layout:
             table.remarks,
             table.gaps,
             about(table),
+            named(table),
         )
 
     def _published(self, key: str, title: str, rank: int) -> None:

@@ -48,6 +48,8 @@ class Grid:
     gaps: list[str] = field(default_factory=list)
     about: dict[str, set[str]] = field(default_factory=dict)
     """Keys of the columns that a remark explains; other remarks are about the whole table."""
+    named: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Keys and names of the columns with whose names a remark begins, as in `test BLEU, dev BLEU: …`."""
 
 
 Marked = TypeVar("Marked", Cell, Column)
@@ -90,8 +92,18 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         columns=[lettered(column) for column in columns],
         rows=[[lettered(row[i]) for i in shown] for row in grid.rows],
         notes=[*notes.values()],
-        remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
+        remarks=[
+            _of_shown(text, grid.named.get(text, {}), keys)
+            for text in grid.remarks
+            if text not in grid.about or grid.about[text].intersection(keys)
+        ],
     )
+
+
+def _of_shown(remark: str, named: Mapping[str, str], keys: Sequence[str]) -> str:
+    """A remark that names of its columns only the shown ones."""
+    shown = [name for key, name in named.items() if key in keys]
+    return ", ".join(shown) + remark.removeprefix(", ".join(named.values()))
 
 
 def _near(key: str, columns: Sequence[str]) -> str:
