@@ -102,6 +102,10 @@ def test_differences_from_several_base_rows_name_them(tab: Any, serve: Any, tmp_
     assert "Weighted, all weights 1/M (v.\u00a0Weighted Transformer) −" in shown
     order = tab.page.evaluate("() => [...document.querySelectorAll('.results tbody tr')].map((line) => line.className)")
     assert [name.split()[0] for name in order] == ["line", "group", "line", "end", "line"]
+    assert tab.page.locator("caption").first.inner_text().endswith("A thick line is below each base row.")
+    width = "node => parseFloat(getComputedStyle(node).borderBottomWidth)"
+    end, base = (tab.page.locator(f"tr.{kind} td").first.evaluate(width) for kind in ("end", "base"))
+    assert end < base
 
 
 def test_one_seed_is_told_of_in_a_sentence(tab: Any, serve: Any, tmp_path: Path) -> None:
@@ -283,6 +287,20 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     tab.page.locator("h2", has_text="2 runs compared with Transformer").wait_for()
 
 
+def test_an_empty_translation_and_one_that_is_not_there_are_told_apart(tab: Any, serve: Any, tmp_path: Path) -> None:
+    sources, references, outputs = browser_store.texts_of("transformer", 1)
+    for row, texts in (("transformer", outputs), ("weighted", ["", *outputs[1:]]), ("uniform", None)):
+        written = texts and (sources, references, texts)
+        browser_store.write(tmp_path, row, 1, texts=written, bleu=score("transformer", 1))
+    tab.open(
+        serve(tmp_path),
+        view="compare",
+        ids=[f"quickstart/{row}/seed1" for row in ("transformer", "weighted", "uniform")],
+    )
+    tab.page.locator(".sample").first.wait_for()
+    assert tab.texts(".sample td .soft") == ["(empty)", "–"]
+
+
 def test_branches_show_the_dead_one_and_follow_the_step(tab: Any, url: str) -> None:
     tab.open(url, view="branches", run="quickstart/weighted/seed1")
     note = tab.page.locator("p.note").inner_text()
@@ -419,6 +437,13 @@ def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None
         assert wide <= 0, f"{view} is wider than a phone"
         tables = "[...document.querySelectorAll('.settings')].map((table) => table.scrollWidth)"
         assert all(width <= 390 for width in tab.page.evaluate(tables)), f"a table of {view} is wider than a phone"
+    tab.open(url, view="table", open="weighted")
+    add = "node => ['a.first_key: 1→2', 'options.direction: 3→4'].map((text) => node.append(V.el('code', { text })))"
+    tab.page.locator(".changes").evaluate(add)
+    whole = "const all = document.createRange(); all.selectNodeContents(node);"
+    lines = f"node => {{ {whole} return all.getClientRects().length; }}"
+    chips = tab.page.locator(".changes code")
+    assert [chips.nth(at).evaluate(lines) for at in range(chips.count())] == [1] * chips.count()
     context.close()
     assert tab.faults == []
 

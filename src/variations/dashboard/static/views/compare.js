@@ -128,6 +128,7 @@ V.views = V.views || {};
 
   /** Words of `text`; those that `reference` lacks, or has less often, are marked. Punctuation around them is no part. */
   function marked(text, reference) {
+    if (!text?.trim()) return V.el("span", { class: "soft", text: text === null ? "–" : "(empty)" }); // null: the notes say why
     const bare = (word) => word.replace(/^\p{P}+|\p{P}+$/gu, "") || word;
     const words = (line) => line.split(/\s+/).filter(Boolean);
     const left = words(reference).map(bare);
