@@ -359,6 +359,15 @@ def test_a_sweep_whose_file_chooses_the_corpus_takes_its_folder() -> None:
 # Other tasks, and keys with several values ----------------------------------------------------------------------------
 
 
+def test_rows_whose_memory_cannot_be_counted_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "memory cannot be counted from shapes alone; a plan that measures has it."
+    assert told not in render(["sweep=quickstart"], PlanConfig(measure=False))
+    monkeypatch.setattr("variations.planning.formats._COUNTED", {})
+    monkeypatch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: None)
+    found = render(["sweep=quickstart", "rows=[weighted]"], PlanConfig(measure=False, format="json"))
+    assert f"weighted: {told}" in json.loads(found)["remarks"]
+
+
 @pytest.mark.slow
 def test_question_answering_is_counted_on_its_own_data() -> None:
     (row,) = rows("task=question_answering", "data.tasks=[1]", "data.toy_questions=60", "model.restarts=3").values()

@@ -307,12 +307,21 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             }
         )
     ]
+    blank = [
+        line.row.definition.row
+        for line in lines
+        if line.size and line.row.launches and line.memory is None and line.price is None
+    ]
     told = [
         *((True, remark) for remark in counted),
         *((line.uncounted is not None, f"{line.row.definition.row}: not counted: {line.uncounted}") for line in lines),
         (
             any(line.memory for line in lines) and not any(line.price for line in lines),
             "Memory: weights, gradients, optimiser state, and the activations of one batch; counted, not measured.",
+        ),
+        (
+            bool(blank),
+            f"{', '.join(blank)}: memory cannot be counted from shapes alone; a plan that measures has it.",
         ),
         (
             bool(costs),
