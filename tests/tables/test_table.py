@@ -173,6 +173,9 @@ def test_published_figures_keep_the_zeros_that_the_paper_prints(store: Path) -> 
 
     assert {"5.00", "4.92"} <= {*column("attention_table3", "dev_ppl")}
     assert {"24.6", "23.75"} <= {*column("attention_table2", "bleu_ende")}
+    for tenths, word in ((7, "17.0"), (6, "17")):  # of MemN2N 3 hops PE LS, 14 of 20
+        figures = [Figure(value, recalled=False) for value in [17.0] * (10 - tenths) + [12.8] * tenths]
+        assert Notebook().printed(figures, [()] * len(figures))[0][0].text == word
 
 
 def test_published_figures_are_printed_with_all_their_digits() -> None:

@@ -242,13 +242,13 @@ def duration(seconds: float) -> str:
 
 
 def _decimals(values: Sequence[float]) -> int:
-    """Decimals to which the paper prints a column: those of three in four of its figures, else 0.
+    """Decimals to which the paper prints a column: those of seven in ten of its figures, else 0.
 
     A number in a file has lost the zeros at its end: 5.00 among figures such as 4.92 is read as 5.0.
     """
     found = Counter(map(_places, values))
     digits, shared = max(found.items(), key=lambda item: item[1], default=(0, 0))
-    return digits if shared >= 0.75 * len(values) else 0
+    return digits if 10 * shared >= 7 * len(values) else 0
 
 
 def _as_printed(value: float, digits: int) -> str:
