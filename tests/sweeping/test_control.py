@@ -229,7 +229,9 @@ def test_an_adopted_job_of_another_configuration_is_not_taken_for_this_run(rows:
 
 
 @pytest.mark.slow
-def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any) -> None:
+def test_a_job_of_an_earlier_sweep_is_adopted(
+    rows: Any, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     outcomes = rows("a")
     first = control(outcomes)
     first.step()
@@ -237,6 +239,7 @@ def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any
     second = control(again)
     second.step()
     assert (pool.adopted, pool.submitted) == (["a-seed1"], ["a-seed1"])
+    assert f"another launch started it ({pool.name}), and this one follows it" in capsys.readouterr().err
     pool.end("a-seed1", "finished", None)
     second.step()
     assert (states(again), again[0].by_other) == (["finished"], True)

@@ -240,9 +240,12 @@ def test_checkpoints_of_training_come_last(row: Row, source: RunFolder, monkeypa
         return atomic.replaced(path)
 
     monkeypatch.setattr(copies, "replaced", noted)
-    copies.copy(source, row("mine", "b").folder.create({}))
+    made = row("mine", "b").folder.create({})
+    copies.copy(source, made)
     assert (order[0], order[-1]) == ("metrics.jsonl", "step1.ckpt")
     assert {"weights1.pt", "best1.pt"} < set(order)
+    copies.copy(source, made)  # after a kill of the first one
+    assert not list(made.path.rglob(".*.tmp"))
 
 
 def test_checkpoints_are_copied_where_they_cannot_be_linked(

@@ -222,7 +222,12 @@ def test_rows_trained_by_another_version_of_the_project_are_told(
     told = "trained with another version of this project's code than its base row."
     assert not any(told in text for text in read(seeds=[1]).remarks)
     make_run("papers", "A_h16", 1, 30.0, code="b" * 12)
-    assert [text for text in read(seeds=[1]).remarks if told in text] == [f"{read().lines[1].label}: {told}"]
+    table = read(seeds=[1])
+    assert [text for text in table.remarks if told in text] == [f"{table.lines[1].label}: {told}"]
+    assert table.lines[1].delta  # it is compared all the same
+    make_run("papers", "base", 2, 30.0, code="b" * 12)
+    several = f"{table.lines[0].label}: its seeds were trained with several versions of this project's code."
+    assert several in read(seeds=[1, 2]).remarks
 
 
 def test_rows_trained_on_other_texts_are_not_compared(

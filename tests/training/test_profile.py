@@ -9,7 +9,7 @@ import torch
 from suite import sampled
 
 from variations.commands import run
-from variations.store.environment import code, version
+from variations.store.environment import code_hash, version
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted
 from variations.training.fit import fit
@@ -82,21 +82,28 @@ def test_other_code_of_the_project_in_a_continued_run_is_told(
     with pytest.raises(Interrupted):
         fit(config, folder, stopped_at(5))
     former = json.loads((folder.path / "environment.json").read_text())
-    former |= {"code": "0" * 12, "git": {"commit": "1" * 40, "diff": "+ a line"}}
-    (folder.path / "environment.json").write_text(json.dumps(former))
+    present, other = former, former | {"code": "0" * 12, "git": {"commit": "1" * 40}}
+    former = f"code {'0' * 12}, commit 11111111"
+    (folder.path / "environment.json").write_text(json.dumps(other))
+    folder.write_environment(present | {"code": "f" * 12})
+    assert folder.write_environment(other) is False  # the code in between has trained nothing
+    assert folder.trained_by() == [former]
     result = run.run(folder.path)
     now = version(folder.environment() or {})
-    assert result["code"] == code() != former["code"]
-    assert f"continues by other code of this project ({now}) than that of its checkpoints (11111111 with changes)" in (
-        caplog.text
-    )
+    assert result["code"] == code_hash() and now.startswith(f"code {code_hash()}")
+    told = f"continues with other code of this project ({now}) than that of its checkpoints ({former})"
+    assert told in caplog.text
     assert result["remarks"] == [
-        f"trained by several versions of this project's code in turn (11111111 with changes, then {now}): the result "
-        "is that of none"
+        f"trained with several versions of this project's code ({former}; then {now}), so the result belongs to none "
+        "of them"
     ]
-    assert json.loads((folder.path / "environment-1.json").read_text()) == former
+    assert json.loads((folder.path / "environment-5.json").read_text()) == other
+
+    (folder.path / "environment.json").write_text(json.dumps(present | {"code": "e" * 12}))
     (folder.path / "result.json").unlink()
-    assert run.run(folder.path)["remarks"] == result["remarks"] and not (folder.path / "environment-2.json").exists()
+    again = run.run(folder.path)  # which only tests: the former code has trained it
+    assert (again["code"], len(again["remarks"])) == ("e" * 12, 1)
+    assert sorted(path.name for path in folder.path.glob("environment*")) == ["environment-5.json", "environment.json"]
 
 
 @pytest.fixture

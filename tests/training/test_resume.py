@@ -295,6 +295,30 @@ def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, s
 
 
 @pytest.mark.slow
+def test_a_change_is_at_the_step_from_which_a_run_with_a_damaged_checkpoint_continues(
+    small: Any, stopped_at: Any
+) -> None:
+    from variations.commands import run
+    from variations.configuration.compose import to_dict
+    from variations.store import conflicts, naming
+    from variations.store.atomic import write_yaml
+    from variations.store.ledger import RunFolder
+
+    folder = RunFolder(naming.run_folder(small())).create(to_dict(small()))
+    with pytest.raises(Interrupted):
+        fit(small(), folder, stopped_at(5))
+    lines = ["recipe.norm 7.0 → 9.0 at step 5"]
+    write_yaml(folder.path / "config.yaml", conflicts.with_history(folder.config(), lines))
+    elsewhere = folder.checkpoints.rename(folder.path.parent / "elsewhere")
+    with pytest.raises(UserError, match="put them back to continue the run"):
+        run.run(folder.path)
+    assert conflicts.history(folder.config()) == lines
+    elsewhere.rename(folder.checkpoints)
+    (folder.checkpoints / "step5.ckpt").write_bytes(b"damaged")
+    assert run.run(folder.path)["changed"] == ["recipe.norm 7.0 → 9.0 at step 4"]
+
+
+@pytest.mark.slow
 def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict

@@ -136,7 +136,6 @@ def run(
         disk_refusals_told(),
     ):
         folder.take_log()
-        folder.restate_changes()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if wanted is not None:
             folder.refuse_exchanged(wanted)
@@ -144,6 +143,7 @@ def run(
             print("Already finished: there is nothing to do.")
             return folder.result() or {}
         _refuse_what_has_changed(config, folder, told=queued)
+        folder.restate_changes()
         if config.trainer.devices * config.trainer.nodes == 1:
             result = _work(config, folder)
         else:
@@ -184,11 +184,10 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
     if processes.global_rank() > 0:
         config.trainer.progress = False
         logging.getLogger("variations").setLevel(logging.ERROR)  # rank 0 warns
-        with Interrupt() as interrupt, suppress(Pruned):  # rank 0 reports it
+        with Interrupt() as interrupt, suppress(Pruned), _none_left_behind():  # rank 0 reports it
             _train(config, folder, interrupt)
         return {}
-    others = {*multiprocessing.active_children()}
-    with Interrupt() as interrupt:
+    with Interrupt() as interrupt, _none_left_behind():
         _forget_last_attempt(folder)
         folder.set_status("running", command=same_line(sys.argv))
         try:
@@ -205,13 +204,24 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             raise
         except BaseException as error:
             _set_failed(folder, error)
-            for child in {*multiprocessing.active_children()} - others:
-                child.kill()  # a loader process ignores the signal with which this process would end it at its exit
             raise
         finally:
             folder.measurements.close()
         folder.set_status("finished")
     return result
+
+
+@contextmanager
+def _none_left_behind() -> Iterator[None]:
+    """After a failure, end the loader processes, which ignore the signal that this one sends them when it exits."""
+    others = {*multiprocessing.active_children()}
+    try:
+        yield
+    except BaseException:
+        for child in {*multiprocessing.active_children()} - others:
+            if child.daemon:
+                child.kill()
+        raise
 
 
 def _forget_last_attempt(folder: RunFolder) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from variations.store.atomic import BROKEN, FULL, read_json
 from variations.store.checksums import file_sha256
-from variations.system.errors import RunFailedError, UserError
+from variations.system.errors import DataError, RunFailedError, UserError
 
 META = "meta.json"
 
@@ -43,6 +43,17 @@ def text_sha256(path: Path) -> str:
     """SHA-256 of a text file that is not being written: read once per process unless its size or times change."""
     found = path.stat()
     return _remembered_sha256(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def text_hashes(paths: Iterable[Path]) -> dict[Path, str]:
+    """`text_sha256` of files that are to be read, for `refuse_edited`."""
+    return {path: text_sha256(path) for path in paths}
+
+
+def refuse_edited(before: Mapping[Path, str]) -> None:
+    """Check, after files were read, that they are still those of `before`. Raises DataError, which names the others."""
+    if edited := [str(path) for path, known in before.items() if text_sha256(path) != known]:
+        raise DataError(f"{', '.join(edited)} changed while this run read it: run the command again.")
 
 
 @lru_cache(maxsize=64)

@@ -20,7 +20,7 @@ from variations.data.entry import told_if_cache_unwritable
 from variations.store import own_code
 from variations.store.atomic import read_json, read_object, write_json
 from variations.store.checksums import file_sha256
-from variations.store.environment import cpu_model, gpu_names, versions
+from variations.store.environment import code_hash, cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
 from variations.system.processes import cores, machine_bytes, threads_each
@@ -93,15 +93,14 @@ def telling(config: RunConfig) -> dict[str, Any]:
 
 @cache
 def _here() -> dict[str, Any]:
-    installed, package = versions(), Path(__file__).resolve().parents[1]
-    code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(package.rglob("*.py"))))
+    installed = versions()
     return {
         "cpu": cpu_model(),
         "cores": cores(),
         "gpus": gpu_names(),
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "versions": {name: installed.get(name) for name in ("torch", "pytorch-lightning")},
-        "code": code.hexdigest(),
+        "code": code_hash("."),
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.identity import covered, defaults, flatten, identifies
+from variations.store.identity import covered, defaults, flatten, is_incidental
 
 SAME = "same configuration"
 """What `in_words` says of no change, unless told otherwise."""
@@ -41,8 +41,11 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
 
 
 def equal_rows(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each group of rows that differ in nothing."""
-    equal = [names for names in alike(configs) if len(names) > 1]
+    """A sentence for each group of rows that differ in nothing, not even in the folder of their texts."""
+    folders: dict[Any, dict[str, Mapping[str, Any]]] = {}
+    for name, config in configs.items():
+        folders.setdefault((config.get("data") or {}).get("root"), {})[name] = config
+    equal = [names for of_one in folders.values() for names in alike(of_one) if len(names) > 1]
     return [f"{'; '.join(names)}: these rows make the same changes and train equal networks." for names in equal]
 
 
@@ -61,8 +64,7 @@ def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[
     """Whether a key of the experiment that `config` describes, with these effective values, has an effect."""
     task = task_of(config)
     silent = (*_SILENT, *task.silent, *task.without_effect(values))
-    counts = identifies(config)
-    return lambda key: counts(key) and not covered(key, silent)
+    return lambda key: not is_incidental(key, config) and not covered(key, silent)
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

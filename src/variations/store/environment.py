@@ -46,7 +46,7 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
         "schema": 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": [clean(word) for word in (command if command is not None else sys.argv)],
-        "code": code(),
+        "code": code_hash(),
         "git": git_state(),
         "python": platform.python_version(),
         "packages": versions(),
@@ -61,21 +61,20 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
 
 
 @cache
-def code() -> str:
-    """12 hexadecimal digits that tell versions of the COMPUTING code apart, committed or not."""
-    package, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
-    for path in sorted(path for name in COMPUTING for path in (package / name).rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+def code_hash(*packages: str) -> str:
+    """12 hexadecimal digits that tell versions of the code of `packages` (default: COMPUTING) apart."""
+    ours, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    files = (path for name in packages or COMPUTING for path in (ours / name).rglob("*.py"))
+    for path in sorted(path for path in files if path.is_file() and not path.name.startswith(".")):  # an editor's lock
+        digest.update(path.relative_to(ours).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def version(stored: Mapping[str, Any]) -> str:
-    """The code of a stored environment for readers: `502be67b`, its commit, or without one `code 0a1b2c3d4e5f`."""
+    """The code of a stored environment for readers: `code 0a1b2c3d4e5f, commit 502be67b`."""
     git = stored.get("git")
     commit = git.get("commit") if isinstance(git, dict) else None
-    if not isinstance(git, dict) or not isinstance(commit, str):
-        return f"code {stored.get('code')}"
-    return f"{commit[:8]}{' with changes' if git.get('diff') else ''}"
+    return f"code {stored.get('code')}" + (f", commit {commit[:8]}" if isinstance(commit, str) else "")
 
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, lru_cache
 from typing import Any
@@ -57,15 +57,9 @@ def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict
 
     Those of the groups `without` are left out.
     """
-    counts = identifies(config)
-    rest = {key: value for key, value in filled(config).items() if key not in without}
-    return {key: value for key, value in sorted(flatten(plain(rest)).items()) if counts(key)}
-
-
-def identifies(config: Mapping[str, Any]) -> Callable[[str], bool]:
-    """Whether a dotted key of this configuration identifies the run."""
     task, own_text = _kind(config)
-    return lambda key: not _left_out(key, task, own_text)
+    rest = {key: value for key, value in filled(config).items() if key not in without}
+    return {key: value for key, value in sorted(flatten(plain(rest)).items()) if not _left_out(key, task, own_text)}
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:

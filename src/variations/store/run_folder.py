@@ -7,7 +7,7 @@
         log.txt            what the run printed, when a sweep started it
         lease-<n>.json     the process that executes it, or did last (see lease.py)
         result.json        scores and costs
-        environment.json   commit, versions, hardware (environment-<n>.json: when it was trained by former code)
+        environment.json   commit, versions, hardware; environment-<step>.json: until that step, with other code
         inputs.json        SHA-256 of each text, of the vocabulary and of the ids made with it
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
@@ -31,7 +31,7 @@ import yaml
 
 from variations.configuration.foreign import filled
 from variations.configuration.places import SEED_FOLDER
-from variations.store import conflicts, lease
+from variations.store import conflicts, fence, lease
 from variations.store.atomic import (
     make_folder,
     read_json,
@@ -256,11 +256,11 @@ class RunFolder:
                         (self.path / name).unlink(missing_ok=True)
 
     def restate_changes(self) -> None:
-        """Say of each change in mid-training at which step it was, if a later checkpoint has been damaged since."""
-        if lines := conflicts.history(config := self.config()):
-            found = conflicts.moved(lines, self.newest_checkpoint(sound=True) or 0)
-            if found != lines:
-                write_yaml(self.path / "config.yaml", conflicts.with_history(config, found))
+        """Correct the steps in `resume.changed` if the checkpoints at which keys were changed are damaged since."""
+        lines = conflicts.history(config := self.config())
+        step = self.newest_checkpoint(sound=True) if lines else None
+        if step is not None and (found := conflicts.moved(lines, step)) != lines:
+            write_yaml(self.path / "config.yaml", conflicts.with_history(config, found))
 
     def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
         """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""
@@ -423,25 +423,33 @@ class RunFolder:
         """Scores and costs; None if there are none yet. Raises UserError if the file is broken."""
         return self._read_json("result.json")
 
-    def write_environment(self, environment: Mapping[str, Any]) -> bool:
-        """Replace environment.json; return whether the run's checkpoints were trained by other code.
+    def write_environment(self, environment: Mapping[str, Any], *, trains: bool = True) -> bool:
+        """Replace environment.json; return whether the code that trained the run's checkpoints is another one.
 
-        Then the former environment is kept as environment-<n>.json.
+        Then its environment is kept as environment-<step>.json.
+
+        Args:
+            environment: By `store.environment.environment`.
+            trains: There are updates left. Else its `code` stays that of the training.
         """
         former = read_object(self.path / "environment.json") or {}
-        other = self.has_checkpoint() and former.get("code") not in (None, environment.get("code"))
-        if other:
-            write_json(self.path / f"environment-{1 + len(self._former_environments())}.json", former)
+        other = former.get("code") not in (None, environment.get("code"))
+        step = self.newest_checkpoint(sound=True) if other else None
+        kept = self.path / f"environment-{step}.json"
+        if step is not None and not trains:
+            environment = {**environment, "code": former["code"]}
+        elif step is not None and not kept.exists():
+            write_json(kept, former)
+        elif step is not None and (read_object(kept) or {}).get("code") == environment.get("code"):
+            fence.remove(kept)  # the code in between has trained nothing that is kept
         write_json(self.path / "environment.json", dict(environment))
-        return other
-
-    def _former_environments(self) -> list[Path]:
-        return sorted(self.path.glob("environment-*.json"), key=lambda path: (len(path.name), path.name))
+        return step is not None and kept.exists()
 
     def trained_by(self) -> list[str]:
         """The versions of the project's code that have trained this run, in turn."""
-        paths = [*self._former_environments(), self.path / "environment.json"]
-        return [version(stored) for path in paths if (stored := read_object(path))]
+        former = sorted(self.path.glob("environment-*.json"), key=lambda path: (len(path.name), path.name))
+        paths = [*former, self.path / "environment.json"]
+        return [version(read_object(path) or {}) for path in paths]
 
     def environment(self) -> dict[str, Any] | None:
         """Commit, versions, hardware; None if not written yet. Raises UserError if the file is broken."""

@@ -142,15 +142,15 @@ class Control:
 
     def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
         """Another process holds this run: watch it through the pool if that knows it, else through its lease."""
-        known = pool == self.pool.name and key is not None and self.pool.alive(key)
+        found = key if key is not None and pool == self.pool.name and self.pool.alive(key) else None
         if not outcome.by_other:
             elsewhere = "another process is running it; its result will be used"
-            followed = f"another launch submitted it to {pool}, and this one follows it"
-            self.show.say(f"{outcome.name}: {followed if known else elsewhere}.")
+            followed = f"another launch started it ({pool}), and this one follows it"
+            self.show.say(f"{outcome.name}: {elsewhere if found is None else followed}.")
         outcome.by_other = True
-        if known and key is not None:
+        if found is not None:
             outcome.former = outcome.status()
-            self.pool.adopt(outcome.pooled(), key)
+            self.pool.adopt(outcome.pooled(), found)
             outcome.state, outcome.began = "submitted", time.monotonic()
             self._take_over(outcome, read(outcome.folder.path))
         else:

@@ -97,6 +97,8 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
         checksums.sweep(parent)  # what a copy that was killed has left
     for path in sorted(files, key=lambda path: _order(path, source)):
         place = places[path]
+        if place.exists() and place.samefile(path):  # by a copy that was killed; such a file is not renamed
+            continue
         with replaced(place) as temporary:
             if source.checkpoints in path.parents:
                 _link(path, temporary)

@@ -35,14 +35,27 @@ def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:
 
 
 def edited_between(row: Row, base: Row) -> list[str]:
-    """Notes on own modules and the project's code, if a row and its base row used other versions of them."""
+    """Notes on own modules of which a row and its base row used different versions under a common seed."""
     theirs = {run.seed: run for run in base.finished}
     pairs = [(run, theirs[run.seed]) for run in row.finished if run.seed in theirs]
     names = sorted({name for ours, other in pairs for name in other_code(ours, other)})
-    codes = [{run.result.get("code") for run in pair} - {None} for pair in pairs]  # older results have none
-    if any(len(found) > 1 for found in codes):
-        names.append("this project's code")
     return [f"trained with another version of {name} than its base row" for name in names]
+
+
+def other_project_code(row: Row, base: Row | None) -> list[str]:
+    """Notes if this project's code that trained a row differs between its seeds, or from that of its base row.
+
+    Most such differences change no result, so the rows are compared all the same. Results of former versions do not
+    have their code.
+    """
+    own = {run.seed: run.result.get("code") for run in row.finished}
+    theirs = {run.seed: run.result.get("code") for run in base.finished} if base is not None else {}
+    found = []
+    if len({*own.values()} - {None}) > 1:
+        found.append("its seeds were trained with several versions of this project's code")
+    if any(len({own[seed], theirs[seed]} - {None}) > 1 for seed in own.keys() & theirs.keys()):
+        found.append("trained with another version of this project's code than its base row")
+    return found
 
 
 def other_inputs(row: Row, base: Row) -> str | None:

@@ -8,7 +8,7 @@ from variations.store import own_code
 from variations.store.ledger import RunFolder
 from variations.store.rows import in_short
 from variations.system.errors import UserError
-from variations.tables.alike import edited_between
+from variations.tables.alike import edited_between, other_project_code
 from variations.tables.collect import gpu, hours_name, strangers
 from variations.tables.line import Line, Table
 from variations.tables.text import DIFFERENCES
@@ -314,11 +314,12 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
 
 
 def _former_code(table: Table) -> Iterator[tuple[Line, str]]:
-    """Own modules that were edited between a row and its base row, or since a row was trained."""
+    """Code that was edited between a row and its base row, and own modules that were edited since a row was trained."""
     rows = {line.row.definition.row: line.row for line in table.lines}
     for line in table.lines:
         base = rows.get(line.base or "")
-        for text in edited_between(line.row, base) if base else []:
+        edited = edited_between(line.row, base) if base else []
+        for text in [*edited, *other_project_code(line.row, base)]:
             yield line, f": {text}."
         for run in line.row.finished:
             if any(name.endswith(".py") for name in run.inputs):

@@ -28,7 +28,7 @@ from variations.tables.resampling import (
 from variations.tasks.base import Restarts
 
 TIE = 1e-9
-"""Two differences count as equal, up to rounding, if they differ by less than this."""
+"""Two differences, or a p and its level, count as equal, up to rounding, if they differ by less than this."""
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,12 @@ def fit(
         inputs.refuse_changed(folder, made_from)
         inputs.remember(folder, made_from)
         chosen |= performance.threads_before(folder, chosen["threads"])
-        if folder.write_environment(environment(made_from) | {"performance": chosen}):
+        trains = (folder.newest_checkpoint() or 0) < config.trainer.max_steps
+        if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
             former, now = folder.trained_by()[-2:]
             log.warning(
-                "%s continues by other code of this project (%s) than that of its checkpoints (%s): its result will "
-                "be that of neither. force=true starts a new attempt.",
+                "%s continues with other code of this project (%s) than that of its checkpoints (%s), so its result "
+                "will belong to neither. force=true starts a new attempt.",
                 *(folder.path, now, former),
             )
     # The initial weights depend only on the seed, not on what was imported or loaded before.

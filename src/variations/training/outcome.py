@@ -12,7 +12,7 @@ from variations.models import count_parameters
 from variations.store import conflicts
 from variations.store.atomic import plain
 from variations.store.contents import no_score, result_fault
-from variations.store.environment import code, cpu_model
+from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.system.errors import RunFailedError
@@ -43,7 +43,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "reused": config.variation.source,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
-        "code": code(),
+        "code": (source.environment() or {}).get("code"),
         "debug": config.debug.name,
         "row_file": config.variation.sha256,
     } | _costs(config, trained, None if source is folder else source.result())
@@ -52,9 +52,9 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         counts = " and ".join(map(str, [*others, result["hardware"]["threads"]]))
         text = f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
         result["remarks"] = [*result.get("remarks", []), text]
-    if len(versions := folder.trained_by()) > 1:
-        each = ", then ".join(versions)
-        text = f"trained by several versions of this project's code in turn ({each}): the result is that of none"
+    if len(versions := source.trained_by()) > 1:
+        each = "; then ".join(versions)
+        text = f"trained with several versions of this project's code ({each}), so the result belongs to none of them"
         result["remarks"] = [*result.get("remarks", []), text]
     if copied := folder.copied_from():
         result["copied"] = copied

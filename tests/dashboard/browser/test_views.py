@@ -312,6 +312,18 @@ def test_branches_show_the_dead_one_and_follow_the_step(tab: Any, url: str) -> N
     tab.page.locator("h3", has_text="step 100").first.wait_for()
     tab.page.locator("#weight-alpha").click()
     tab.page.locator("h4", has_text="α of each branch").first.wait_for()
+    assert "Equal branches would have 0.250 each (dotted below)." in tab.page.locator("p.note").inner_text()
+
+
+def test_equal_branches_have_the_mean_of_the_weights_whatever_their_sum(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "weighted", 1, sweep="single", label="Weighted")
+    lines = [
+        {"step": step, "branch/encoder.0.self.kappa": [3.0, 1.0], "branch/encoder.0.self.alpha": [1.5, 2.5]}
+        for step in (1, 2)
+    ]
+    folder.measurements.path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    tab.open(serve(tmp_path), view="branches", run="single/weighted/seed1")
+    assert "Equal branches would have 2.000 each" in tab.page.locator("p.hint", has_text="Equal").inner_text()
 
 
 def test_drawings_are_a_view_of_runs_that_have_some_and_hold_nothing_but_shapes(

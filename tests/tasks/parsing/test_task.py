@@ -399,6 +399,16 @@ def test_generated_trees_are_held_out_alike_however_many_are_trained_on() -> Non
     assert few.train == usual.train[:100] and usual.train == many.train[:2000]
 
 
+def test_trees_that_are_edited_between_reading_and_their_fingerprint_are_refused(tmp_path: Path) -> None:
+    extra = tmp_path / "more.mrg"
+    extra.write_text("(S (NP (DT the) (NN dog)) (VP (VBD sat)))\n")
+    data = ParsingData(compose_run([*SMALL, "data.train_trees=10", f"data.extra=[{extra}]"]))
+    data.setup()
+    extra.write_text("(S (NP (DT the) (NN dog)) (NP (VBD sat)))\n")
+    with pytest.raises(DataError, match=r"more\.mrg changed while this run read it"):
+        data.keep_facts(RunFolder(tmp_path / "run").create({}))
+
+
 def test_a_treebank_of_which_no_tree_is_short_enough_is_refused() -> None:
     with pytest.raises(DataError, match=r"All 10 training trees are longer than data.max_length=2: raise it"):
         ParsingData(compose_run([*SMALL, "data.train_trees=10", "data.max_length=2"])).setup()

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from variations.configuration.compose import compose_run
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.question_answering.corpus import TASKS, fingerprint, hold_out, load, path_of
+from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.encoding import Vocabulary, encode
 from variations.tasks.question_answering.reader import Question
 
@@ -41,6 +44,18 @@ def test_the_held_out_part_follows_from_the_seed() -> None:
     assert (train, valid) == hold_out(questions, 0.1, seed=1)
     assert valid != hold_out(questions, 0.1, seed=2)[1]
     assert hold_out(questions, 0.0, seed=1) == (questions, [])
+
+
+def test_stories_that_are_edited_between_reading_and_their_fingerprint_are_refused(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        write(tmp_path, 1, part, 40)
+    data = QuestionAnsweringData(
+        compose_run(["task=question_answering", "data=babi", f"data.root={tmp_path}", "data.tasks=[1]"])
+    )
+    data.setup()
+    write(tmp_path, 1, "test", 41)
+    with pytest.raises(DataError, match="changed while this run read them: run the command again"):
+        data.keep_facts(RunFolder(tmp_path / "run").create({}))
 
 
 def test_every_missing_file_is_named_at_once(tmp_path: Path) -> None:

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 import torch
 from suite import sampled
+from torch.utils.flop_counter import FlopCounterMode
 
 from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
+from variations.models.memory.scan import GRUScan, LSTMScan
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, Interrupted, RunFailedError, UserError
 from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
-from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
+from variations.tasks.question_answering.experiment import IN_PLACE, QuestionAnsweringExperiment
 from variations.tasks.question_answering.pictures import Reading, heat_map, reading
 from variations.tasks.question_answering.task import TASK
 from variations.training import checkpoints, memory
@@ -121,6 +123,17 @@ def test_weak_supervision_has_a_rule_for_two_facts(facts: int) -> None:
     text = f"model.supervision=weak guesses exactly two facts, but model.facts={facts}: set model.facts=2."
     assert text in faults(compose_run([*overrides, f"model.facts={facts}"]))
     assert not faults(compose_run([*overrides, "model.facts=2"]))
+
+
+@pytest.mark.parametrize(("scan", "gates"), [(LSTMScan, 4), (GRUScan, 3)])
+def test_all_products_of_a_recurrence_are_counted(scan: Any, gates: int) -> None:
+    """Forward, for the gradient of U, and for that of all states but the first, which is 0."""
+    T, R, B, d = 30, 2, 8, 50
+    projected = torch.randn(T, R, B, gates * d, requires_grad=True)
+    U = torch.randn(R, d, gates * d, requires_grad=True)
+    with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
+        scan.apply(projected, U, [B] * T).sum().backward()
+    assert counter.get_total_flops() == (3 * T - 1) * 2 * R * B * d * gates * d
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from variations.data.entry import refuse_edited, text_hashes
 from variations.store.atomic import write_json
 from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
@@ -38,6 +39,7 @@ class ParsingData(PairsData):
             return
         data = self.config.data
         self.corpus = load(data)
+        self._files = text_hashes((*self.corpus.files, *self.corpus.extra))
         symbols = self.config.model.target_vocabulary or 0
         self.encoding = Encoding.of(self.corpus, data.form, data.vocabulary, symbols)
         self.train_tokens = TreePairs(self.corpus.training(), self.encoding, data.max_length)
@@ -67,6 +69,7 @@ class ParsingData(PairsData):
         """Store vocabularies and a description of the treebank with the run; return their fingerprints and its own."""
         self.encoding.words.write(folder.path / WORDS)
         self.encoding.symbols.write(folder.path / SYMBOLS)
+        refuse_edited(self._files)
         files = self.corpus.fingerprint()
         card: dict[str, Any] = {
             "treebank": self.corpus.described,

@@ -119,6 +119,7 @@ class QuestionAnsweringData(pl.LightningDataModule):
         if self._ready:
             return
         data = self.config.data
+        self._read = fingerprint(data)
         splits = load(data)
         parts = [(JOINT, splits)] if data.joint else [(str(split.task), [split]) for split in splits]
         self.groups = [_group(name, part, data) for name, part in parts]
@@ -149,6 +150,8 @@ class QuestionAnsweringData(pl.LightningDataModule):
         """Store the vocabularies with the run, and return the fingerprint of its files."""
         data = self.config.data
         told = fingerprint(data)
+        if told != self._read:
+            raise DataError(f"The stories in {root_of(data)} changed while this run read them: run the command again.")
         if data.kind == "babi":
             self.not_of_babi = others(root_of(data), data.tasks, data.questions)
         card = {

@@ -21,6 +21,15 @@ from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
 
+def _in_place(total: Any, a: tuple[int, int, int], b: tuple[int, int, int], **_: Any) -> int:
+    """FLOPs of `total.baddbmm_(a, b)`, from the shapes (N, m, k) and (N, k, n)."""
+    return 2 * a[0] * a[1] * a[2] * b[2]
+
+
+IN_PLACE = {torch.ops.aten.baddbmm_: _in_place}
+"""Products of the backward recurrence (`memory.scan`), which torch's counter does not know."""
+
+
 class QuestionAnsweringExperiment(Experiment):
     """The networks, their losses and their tests (see `tasks/base.py` for each member).
 
@@ -66,7 +75,7 @@ class QuestionAnsweringExperiment(Experiment):
         for group in self.data.groups:
             index = torch.arange(min(size, len(group.train))).expand(self.restarts, -1)
             net = self.network.reader(group.name)
-            with FlopCounterMode(display=False) as counter, buffers_kept(net):
+            with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter, buffers_kept(net):
                 loss = net.loss(gather(group.train, index)).sum()
                 torch.autograd.grad(loss, list(net.parameters()), allow_unused=True)
             total += counter.get_total_flops() // index.numel()

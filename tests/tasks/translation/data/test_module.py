@@ -17,7 +17,7 @@ from variations.configuration.compose import compose_run
 from variations.configuration.transformer import SequenceRecipe, SequenceTrainer
 from variations.data.batching import Batch
 from variations.store.ledger import RunFolder
-from variations.system.errors import UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import module
 from variations.tasks.translation.data.module import TranslationData
@@ -285,6 +285,13 @@ def test_what_is_tested_is_read_when_training_starts(tmp_path: Path) -> None:
         (tmp_path / f"{name}.en").write_text("A dog runs.\nThe cat sleeps.\n" * 8, encoding="utf-8")
         (tmp_path / f"{name}.de").write_text("Ein Hund läuft.\nDie Katze schläft.\n" * 8, encoding="utf-8")
     words = ["data=files", f"data.root={tmp_path}", f"data.cache={tmp_path / 'cache'}", "data.vocabulary=50"]
+    early = TranslationData(compose_run(words))
+    early.setup()
+    before = (tmp_path / "test.de").read_text(encoding="utf-8")
+    (tmp_path / "test.de").write_text(before.replace("Hund", "Hahn"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"test\.de changed while this run read it"):
+        early.keep_facts(RunFolder(tmp_path / "early").create({}))
+    (tmp_path / "test.de").write_text(before, encoding="utf-8")
     data = TranslationData(compose_run(words))
     data.setup()
     data.keep_facts(RunFolder(tmp_path / "run").create({}))

@@ -125,6 +125,28 @@ def test_only_line_feeds_end_lines(pair: Any, subwords: Subwords, tmp_path: Path
     assert store.source_lengths[0] == len(subwords.encode(["one one one"])[0])
 
 
+@pytest.mark.parametrize("made", ["ids", "vocabulary"])
+def test_a_text_that_is_edited_while_it_is_read_leaves_nothing_in_the_cache(
+    made: str, pair: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subwords = subwords_for(SimpleNamespace(train=pair), settings(tmp_path)) if made == "ids" else None  # type: ignore[arg-type]
+    before = sorted(path for path in (tmp_path / "cache").rglob("*") if "meta" in path.name)
+    written, read = pair.target.read_text(), module.iterate_pairs
+
+    def edited(*paths: Path) -> Any:
+        pair.target.write_text(written.replace("eins", "zwei"))
+        yield from read(*paths)
+
+    monkeypatch.setattr(module, "iterate_pairs", edited)
+    monkeypatch.setattr("variations.tasks.translation.data.subwords.iterate_pairs", edited)
+    with pytest.raises(DataError, match=r"train\.de changed while this run read it: run the command again"):
+        if subwords is None:
+            subwords_for(SimpleNamespace(train=pair), settings(tmp_path))  # type: ignore[arg-type]
+        else:
+            tokens_for(pair, subwords, settings(tmp_path), drop_long=True)
+    assert sorted(path for path in (tmp_path / "cache").rglob("*") if "meta" in path.name) == before
+
+
 def test_a_store_is_built_once(pair: Any, subwords: Subwords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tokens_for(pair, subwords, settings(tmp_path), drop_long=True)
     monkeypatch.setattr(module, "_write", lambda *_: pytest.fail("built again"))

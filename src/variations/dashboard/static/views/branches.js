@@ -51,6 +51,9 @@ V.views = V.views || {};
     return fig;
   }
 
+  /** The weight that each branch of a layer would have if all were equal: most readings sum to 1, `softmax_xM` to M. */
+  const equal = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
   function curve(found, layer, weight) {
     const high = largest(found);
     const yRange = new Bokeh.Range1d({ start: -0.02 * high, end: 1.06 * high }); // one scale for all layers
@@ -64,7 +67,8 @@ V.views = V.views || {};
       const source = V.chart.source({ x: points.map((p) => p.x), y: points.map((p) => p.y), step: points.map((p) => p.step), name: points.map(() => `branch ${branch + 1}`) });
       lines.push(fig.line({ field: "x" }, { field: "y" }, { source, line_color: look.colour, line_dash: look.dash, line_width: 2 }));
     }
-    fig.add_layout(new Bokeh.Span({ location: 1 / branches, dimension: "width", line_color: ink.soft, line_dash: [1, 3] }));
+    const last = layer[weight].findLast((values) => values?.length);
+    if (last) fig.add_layout(new Bokeh.Span({ location: equal(last), dimension: "width", line_color: ink.soft, line_dash: [1, 3] }));
     V.chart.hover(fig, lines, [["", "@name"], ["step", "@step{0,0}"], [WEIGHTS[weight], "@y{0.0000}"]], { line_policy: "nearest" });
     return fig;
   }
@@ -92,6 +96,9 @@ V.views = V.views || {};
     const at = V.state.get("at") === null ? last : Math.min(Math.max(Number(V.state.get("at")) || 0, 0), last);
     const dead = at === last ? found.dead : [];
     const branches = Math.max(...found.layers.map((layer) => (layer[weight][at] || []).length));
+    const levels = found.layers.map((layer) => layer[weight][at] || []).filter((values) => values.length).map(equal);
+    const alike = Math.max(...levels) - Math.min(...levels) < 0.0005;
+    const dotted = alike ? `Equal branches would have ${V.fixed(levels[0], 3)} each (dotted below).` : "Dotted below: equal branches with the same sum.";
     const maps = Object.keys(WEIGHTS).map((name) => ({ name, node: V.el("div", { class: "plot" }) }));
     const shown = found.layers.slice(0, V.state.get("layers") === "all" ? undefined : 6);
     const small = shown.map((layer) => ({ layer, node: V.el("div", { class: "plot" }) }));
@@ -104,7 +111,7 @@ V.views = V.views || {};
         V.select("run", "Run", runs.map((item) => [item.id, `${item.title}${item.state === "finished" ? "" : ` (${item.state})`}`]), run.id, (id) => V.state.set({ run: id, at: null })),
         V.slider("at", "Step", { min: 0, max: last, step: 1, value: at, text: (value) => V.whole(found.steps[value]) }, (value) => V.state.set({ at: value === last ? null : value }, true)),
       ),
-      V.el("p", { class: found.dead.length ? "note" : "hint", text: `${deadText(found.dead, found, run)} Equal branches would have ${V.fixed(1 / branches, 3)} each (dotted below).` }),
+      V.el("p", { class: found.dead.length ? "note" : "hint", text: `${deadText(found.dead, found, run)} ${dotted}` }),
       V.el("div", { class: "pair" }, maps.map(({ name, node }) => V.el("section", {}, V.el("h3", { text: `${MEANING[name]} (step ${V.whole(found.steps[at])})` }), node))),
       V.el(
         "div",

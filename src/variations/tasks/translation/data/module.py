@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from variations.data.entry import refuse_edited, text_hashes
 from variations.store import inputs
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
@@ -62,6 +63,9 @@ class TranslationData(PairsData):
             return
         data, progress = self.config.data, self._progress
         self.corpus = self._given or corpora.load(data, progress=progress)
+        names = {"train", "dev", "test", *self.config.decode.sets} & self.corpus.sets().keys()
+        pairs = [self.corpus.sets()[name] for name in names]
+        self._texts = text_hashes(path for pair in pairs for path in (pair.source, pair.target))
         tested = ["dev", "test", *self.corpus.others]
         if unknown := [name for name in self.config.decode.sets if name not in tested]:
             raise UserError(f"decode.sets names {', '.join(unknown)}, but the corpus has only {', '.join(tested)}.")
@@ -91,6 +95,7 @@ class TranslationData(PairsData):
         kept = inputs.keep(folder, self.subwords.path)
         for name in {"dev", "test", *self.config.decode.sets}:
             self.encoded(name)  # read now, as the fingerprints are: a file may change while the run trains
+        refuse_edited(self._texts)
         stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
         write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))
         texts = fingerprints.texts(self.corpus, self.config.decode.sets)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.data.download import status_line
-from variations.data.entry import entry, key_of, text_sha256
+from variations.data.entry import entry, key_of, refuse_edited, text_hashes, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.store import inputs
 from variations.store.checksums import file_sha256
@@ -92,6 +92,7 @@ def subwords_for(corpus: "Corpus", data: DataConfig, *, progress: bool = True) -
         UserError: `data.vocabulary` is too large or too small for this text.
         DataError: the training text is empty.
     """
+    texts = text_hashes([corpus.train.source, corpus.train.target])
     folder = cache_folder(data) / "subwords" / subwords_key(corpus.train, data)
 
     def build(made: Path) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def subwords_for(corpus: "Corpus", data: DataConfig, *, progress: bool = True) -
         shown = f"Training {data.vocabulary:,} sub-words on {min(pairs, TRAINED_ON):,} pairs"
         with status_line(shown, progress):
             (made / MODEL_FILE).write_bytes(_train(corpus.train, data, pairs))
+        refuse_edited(texts)  # else the entry would be that of another text
         return {"pairs": pairs}
 
     entry(folder, build)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.data.entry import entry, key_of, text_sha256
+from variations.data.entry import entry, key_of, refuse_edited, text_hashes
 from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.subwords import Subwords, cache_folder
@@ -94,13 +94,14 @@ def tokens_for(
         progress: show a bar when stderr is a terminal.
 
     Raises:
-        DataError: the files differ in length, are not UTF-8, or no pair is left.
+        DataError: the files differ in length, are not UTF-8, or change meanwhile, or no pair is left.
     """
     settings = {"max_length": data.max_length, "train_pairs": data.train_pairs} if drop_long else {}
+    texts = text_hashes([pair.source, pair.target])
     key = key_of(
         {
-            "source": text_sha256(pair.source),
-            "target": text_sha256(pair.target),
+            "source": texts[pair.source],
+            "target": texts[pair.target],
             "subwords": subwords.sha256,
             "lowercase": subwords.lowercase,
             **settings,
@@ -111,7 +112,9 @@ def tokens_for(
     def build(made: Path) -> dict[str, Any]:
         limit = data.train_pairs if drop_long else None
         pairs = _reported(islice(iterate_pairs(pair.source, pair.target), limit), f"Encoding {pair.name}", progress)
-        return _write(made, pairs, subwords, data.max_length if drop_long else None)
+        meta = _write(made, pairs, subwords, data.max_length if drop_long else None)
+        refuse_edited(texts)  # else the entry would be that of another text
+        return meta
 
     meta = entry(folder, build)
     if not meta["pairs"]:
