@@ -53,15 +53,21 @@ def test_the_profile_is_told_and_recorded(profile: str, small: Any, capfd: pytes
     assert f"on cpu · {recorded['threads']} thread" in told
 
 
-@pytest.mark.slow
-def test_another_number_of_threads_in_a_continued_run_is_told(
-    small: Any, made: Any, stopped_at: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = small("name=threads")
-    folder = made(config, "threads")
+@pytest.fixture
+def interrupted(small: Any, made: Any, stopped_at: Any) -> tuple[RunFolder, dict[str, Any]]:
+    """A run that was stopped at step 5, and its environment."""
+    config = small("name=interrupted")
+    folder = made(config, "interrupted")
     with pytest.raises(Interrupted):
         fit(config, folder, stopped_at(5))
-    environment = json.loads((folder.path / "environment.json").read_text())
+    return folder, json.loads((folder.path / "environment.json").read_text())
+
+
+@pytest.mark.slow
+def test_another_number_of_threads_in_a_continued_run_is_told(
+    interrupted: tuple[RunFolder, dict[str, Any]],
+) -> None:
+    folder, environment = interrupted
     before = environment["performance"]["threads"]
     environment["performance"]["threads"] = before + 3  # as if that process had had more
     (folder.path / "environment.json").write_text(json.dumps(environment))
@@ -75,14 +81,10 @@ def test_another_number_of_threads_in_a_continued_run_is_told(
 
 @pytest.mark.slow
 def test_other_code_of_the_project_in_a_continued_run_is_told(
-    small: Any, made: Any, stopped_at: Any, caplog: pytest.LogCaptureFixture
+    interrupted: tuple[RunFolder, dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = small("name=code")
-    folder = made(config, "code")
-    with pytest.raises(Interrupted):
-        fit(config, folder, stopped_at(5))
-    former = json.loads((folder.path / "environment.json").read_text())
-    present, other = former, former | {"code": "0" * 12, "git": {"commit": "1" * 40}}
+    folder, present = interrupted
+    other = present | {"code": "0" * 12, "git": {"commit": "1" * 40}}
     former = f"code {'0' * 12}, commit 11111111"
     (folder.path / "environment.json").write_text(json.dumps(other))
     folder.write_environment(present | {"code": "f" * 12})

@@ -62,17 +62,24 @@ def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple
         changes: What changes now.
         step: That of the latest checkpoint; None if it is not known.
     """
-    at = "in mid-training" if step is None else f"at step {step:,}"
     lines, back = [*changed], set()
     for key, (former, value) in changes.items():
-        since = [line for line in lines if step is not None and line.startswith(f"{key} ") and line.endswith(f" {at}")]
-        first = since[0].removeprefix(f"{key} ").partition(" → ")[0] if since else as_typed(former)
-        lines = [line for line in lines if line not in since]
-        if since and first == as_typed(value):
+        if step is None:
+            lines.append(f"{key} {as_typed(former)} → {as_typed(value)} in mid-training")
+        elif _replace(lines, key, as_typed(former), as_typed(value), step):
             back.add(key)
-        else:
-            lines.append(f"{key} {first} → {as_typed(value)} {at}")
     return lines, back
+
+
+def _replace(lines: list[str], key: str, former: str, value: str, step: int) -> bool:
+    """Add a change to `lines`, in place of one of the key at the same step; whether both together change nothing."""
+    at = f"at step {step:,}"
+    since = [line for line in lines if line.startswith(f"{key} ") and line.endswith(f" {at}")]
+    first = since[0].removeprefix(f"{key} ").partition(" → ")[0] if since else former
+    back = bool(since) and first == value
+    lines[:] = [line for line in lines if line not in since]
+    lines += [] if back else [f"{key} {first} → {value} {at}"]
+    return back
 
 
 def moved(changed: Sequence[str], step: int) -> list[str]:
@@ -85,12 +92,8 @@ def moved(changed: Sequence[str], step: int) -> list[str]:
             found.append(line)
             continue
         key, _, values = change.partition(" ")
-        (former, _, value), end = values.partition(" → "), f" at step {step:,}"
-        for other in [other for other in found if other.startswith(f"{key} ") and other.endswith(end)]:
-            former = other.removeprefix(f"{key} ").partition(" → ")[0]
-            found.remove(other)
-        if former != value:
-            found.append(f"{key} {former} → {value}{end}")
+        former, _, value = values.partition(" → ")
+        _replace(found, key, former, value, step)
     return found
 
 

@@ -44,7 +44,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 def about(table: Table) -> dict[str, set[str]]:
     """The remarks that explain single columns, with the keys of these."""
     measures = {measure.key for measure in table.columns}
-    found = {text: {measure.key for measure in group} for text, group in _conventions(table).items()}
+    found = {text: {*names} for text, names in named(table).items()}
     found |= _published(table) | _costs(table)
     found |= {text: measures | {"delta"} for text in _spread(table)}
     found |= {text: set(DIFFERENCES) for text in _tests(table, None)}

@@ -66,18 +66,7 @@ def fit(
     data.prepare_data()
     data.setup()
     if processes.global_rank() == 0:
-        made_from = data.keep_facts(folder) | own_code.keep(config, folder)
-        inputs.refuse_changed(folder, made_from)
-        inputs.remember(folder, made_from)
-        chosen |= performance.threads_before(folder, chosen["threads"])
-        trains = (folder.newest_checkpoint() or 0) < config.trainer.max_steps
-        if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
-            former, now = folder.trained_by()[-2:]
-            log.warning(
-                "%s continues with other code of this project (%s) than that of its checkpoints (%s), so its result "
-                "will belong to neither. force=true starts a new attempt.",
-                *(folder.path, now, former),
-            )
+        _keep_facts(config, folder, data, chosen)
     # The initial weights depend only on the seed, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)
@@ -127,6 +116,22 @@ def fit(
         raise Pruned(f"pruned by its search at step {trainer.global_step}")
     trackers.start(folder)  # if training was already complete, no update has started them
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
+
+
+def _keep_facts(config: RunConfig, folder: RunFolder, data: Any, chosen: dict[str, Any]) -> None:
+    """Store with the run what it is made from and where; `chosen` is what `performance.apply` has returned."""
+    made_from = data.keep_facts(folder) | own_code.keep(config, folder)
+    inputs.refuse_changed(folder, made_from)
+    inputs.remember(folder, made_from)
+    chosen = chosen | performance.threads_before(folder, chosen["threads"])
+    trains = (folder.newest_checkpoint() or 0) < config.trainer.max_steps
+    if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
+        former, now = folder.trained_by()[-2:]
+        log.warning(
+            "%s continues with other code of this project (%s) than that of its checkpoints (%s), so its result "
+            "will belong to neither. force=true starts a new attempt.",
+            *(folder.path, now, former),
+        )
 
 
 def _refuse(config: RunConfig, error: Exception) -> NoReturn:

@@ -47,15 +47,20 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "debug": config.debug.name,
         "row_file": config.variation.sha256,
     } | _costs(config, trained, None if source is folder else source.result())
+    remarks = [*result.get("remarks", [])]
     performance = (folder.environment() or {}).get("performance") or {}
     if others := performance.get("threads_before"):
         counts = " and ".join(map(str, [*others, result["hardware"]["threads"]]))
-        text = f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
-        result["remarks"] = [*result.get("remarks", []), text]
+        remarks.append(
+            f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
+        )
     if len(versions := source.trained_by()) > 1:
         each = "; then ".join(versions)
-        text = f"trained with several versions of this project's code ({each}), so the result belongs to none of them"
-        result["remarks"] = [*result.get("remarks", []), text]
+        remarks.append(
+            f"trained with several versions of this project's code ({each}), so the result belongs to none of them"
+        )
+    if remarks:
+        result["remarks"] = remarks
     if copied := folder.copied_from():
         result["copied"] = copied
     known = plain(result)
