@@ -450,12 +450,14 @@ def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None
         tables = "[...document.querySelectorAll('.settings')].map((table) => table.scrollWidth)"
         assert all(width <= 390 for width in tab.page.evaluate(tables)), f"a table of {view} is wider than a phone"
     tab.open(url, view="table", open="weighted")
-    lines = """node => {
+    lines = """() => {
+        const node = document.querySelector('.changes');
+        if (!node?.getClientRects().length) return null;
         ['a.first_key: 1→2', 'options.direction: 3→4'].forEach((text) => node.append(V.el('code', { text })));
         const rectangles = (chip, all = document.createRange()) => (all.selectNodeContents(chip), all.getClientRects());
         return [...node.querySelectorAll('code')].map((chip) => rectangles(chip).length);
-    }"""  # in one step: the page may draw its table again at any time
-    found = tab.page.locator(".changes").evaluate(lines)
+    }"""  # in one step, when it is shown: the page may draw its table again at any time
+    found = tab.page.wait_for_function(lines).json_value()
     assert found == [1] * len(found) and len(found) > 2
     context.close()
     assert tab.faults == []
