@@ -447,3 +447,10 @@ def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
     assert "test BLEU: sacreBLEU on detokenised text; nrefs:1|tok:13a|v:2.6.0." in text
     assert "Published dev BLEU: newstest2013, tokenised, compound-split multi-bleu, case-sensitive." in text
     assert "standard deviation over seeds" in text
+
+
+def test_footnotes_state_a_part_of_the_training_text(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0, config=configuration(data__train_pairs=5000))
+    assert "Measured on toy en-de, the first 5,000 training pairs, recipe" in " ".join(read(seeds=[1]).remarks)

@@ -164,3 +164,10 @@ def test_keys_are_no_view_where_nothing_differs(tab: Any, serve: Any, tmp_path: 
     assert tab.page.locator("#nav-keys").count() == 0
     tab.open(tab.page.url.split("#")[0], view="keys")
     assert "No key differs" in tab.page.locator(".empty").inner_text()
+
+
+def test_numbers_are_rounded_before_their_unit_is_chosen(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    values = [999_600, 999_400, 999.4, 999.6, 65_320_000, 0.5, 0, -999_600]
+    told = tab.page.evaluate("values => values.map(V.short)", values)
+    assert told == ["1.00 M", "999 k", "999", "1.00 k", "65.3 M", "0.5", "0", "-1.00 M"]

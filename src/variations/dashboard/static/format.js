@@ -24,11 +24,10 @@ window.V = window.V || {};
   /** 65.3 M, 2.1 G: three figures. */
   V.short = (value) => {
     if (!known(value)) return NONE;
-    const size = Math.abs(value);
+    const rounded = Number(value.toPrecision(3)); // 999,600 is 1.00 M
     const units = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-    const found = units.find(([unit]) => size >= unit);
-    if (found) return `${(value / found[0]).toPrecision(3)} ${found[1]}`;
-    return String(Number(value.toPrecision(3)));
+    const found = units.find(([unit]) => Math.abs(rounded) >= unit);
+    return found ? `${(rounded / found[0]).toPrecision(3)} ${found[1]}` : String(rounded);
   };
 
   /** 4 significant figures, for values of an unknown kind. */

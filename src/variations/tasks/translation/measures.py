@@ -215,8 +215,9 @@ class Measures(Task):
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
         scale = f" ({self.scale(config)})" if scaled else ""
         case = ", lower-cased" if data.get("lowercase") else ""
+        part = f", the first {data['train_pairs']:,} training pairs" if data.get("train_pairs") else ""
         return (
-            f"{self.data_name(config)}{case}, recipe {recipe.get('name', 'unknown')}{scale}, "
+            f"{self.data_name(config)}{case}{part}, recipe {recipe.get('name', 'unknown')}{scale}, "
             f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
             f"beam {(config.get('decode') or {}).get('beam', '?')}"
         )
