@@ -192,3 +192,10 @@ def test_arguments_of_a_callback_are_searched_from_those_of_the_baseline(defined
     assert found.enqueued == {"callbacks.early_stopping.patience": 3}
     text = faults(defined, *words, "+callbacks.early_stopping.stopping_threshold=interval(1,2)", model__dropout=None)
     assert "has no callbacks.early_stopping.stopping_threshold, which the search varies: set it in the row's" in text
+
+
+@pytest.mark.slow
+def test_defaults_of_a_class_of_ones_own_are_searched_from(defined: Callable[..., Definition], own_model: str) -> None:
+    words = ("sweep.search.baseline=quickstart/transformer", f"model.kind={own_model}")
+    found = defined(*words, "model.options.width=range(8,40)", model__dropout=None)
+    assert found.enqueued == {"model.options.width": 32}

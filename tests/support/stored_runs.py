@@ -130,3 +130,10 @@ def make_run(store: Path) -> Maker:
         return folder
 
     return make
+
+
+@pytest.fixture
+def own_model(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a model of another package, whose options are `width` (32) and `pooling` ("mean")."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "contract" / "foreign_package")
+    return "foreign_variations.model:MeanModel"

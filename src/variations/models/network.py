@@ -81,7 +81,9 @@ class Tokens:
 
 
 class SequenceToSequence(Network, ABC):
-    """A network that reads a source and predicts a target, token by token; see also `decoding.protocol`.
+    """A network that reads a source and predicts a target, token by token.
+
+    Decoding needs what `variations.tasks.sequences.decoding.protocol` defines.
 
     Shapes: B sentences, S source and T target positions, width d, V rows of the vocabulary.
     """

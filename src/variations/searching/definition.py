@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from variations.configuration.compose import compose_node, compose_run, frozen_loader, loader, to_config, to_dict
 from variations.configuration.faults import check
+from variations.configuration.foreign import filled
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
@@ -345,7 +346,7 @@ def _baseline_values(
         return None, []
     values: dict[str, Any] = {}
     found = []
-    of_row = {**flatten(to_dict(base)), **choices}
+    of_row = {**flatten(filled(to_dict(base))), **choices}
     for dimension in dimensions:
         if dimension.key not in of_row:  # of a class of another package, such as an argument of a callback
             found.append(

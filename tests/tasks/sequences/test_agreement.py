@@ -66,8 +66,8 @@ def test_a_wrong_shape_or_value_is_one_sentence() -> None:
     with pytest.raises(UserError) as shape:
         check(LastWord(cut=5), "model.kind=m:LastWord")
     assert str(shape.value) == (
-        "model.kind=m:LastWord: decode_step must return logits (R, V), here (2, 9), but returned shape (2, 5): see the "
-        "table of members in docs/adding-a-variation.md."
+        'model.kind=m:LastWord: decode_step must return logits (R, V), here (2, 9), but returned shape (2, 5): see "'
+        'A model" in docs/adding-a-variation.md.'
     )
     with pytest.raises(UserError, match=r"decode_step and forward disagree about target token 1: .* by up to 0.5; "):
         check(LastWord(bias=0.5), "model.kind=m:LastWord")
@@ -128,7 +128,7 @@ class Rows(Nothing):
         self.read, self.selects = read, selects
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        if self.selects == "all" or len(rows) > len(self.read):
+        if self.selects == "all" or (self.selects == "repeats only" and len(rows) > len(self.read)):
             self.read = self.read[rows]
 
 
@@ -137,7 +137,10 @@ def test_a_cache_that_selects_wrongly_and_a_network_that_reads_padding_are_told(
     with pytest.raises(UserError) as wrong:
         check(WordBefore(selects="repeats only"), "model.kind=m:Net")
     assert "m:Net: after the cache's select(rows, sentences) has swapped two sentences and rep" in str(wrong.value)
-    assert str(wrong.value).endswith(": see the table of members in docs/adding-a-variation.md.")
+    assert str(wrong.value).endswith(': see "A model" in docs/adding-a-variation.md.')
+    told = r"two tiny pairs, whose rows the cache's select\(rows, sentences\) swaps and repeats: RuntimeError in"
+    with pytest.raises(UserError, match=told):
+        check(WordBefore(selects="nothing"), "model.kind=m:Net")
     with pytest.raises(
         UserError, match=r"start_cache returned NoneType, which has no method select\(rows, sentences=N"
     ):

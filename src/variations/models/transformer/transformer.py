@@ -36,7 +36,7 @@ class Cache:
     """Number of target positions so far."""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep, reorder or repeat rows and sentences, in place; see `decoding.protocol.Cache.select`."""
+        """Keep, reorder or repeat rows and sentences, in place, as `tasks.sequences.decoding.protocol.Cache` says."""
         for layer in self.layers:
             if sentences is not None:
                 layer.memory = layer.memory.select(sentences)

@@ -15,7 +15,7 @@ from variations.system.exceptions import raised
 
 TOLERANCE = 1e-3
 """Largest difference of two logits, relative to the largest logit; rounding in float32 stays far below it."""
-SEE = "see the table of members in docs/adding-a-variation.md"
+SEE = 'see "A model" in docs/adding-a-variation.md'
 
 
 def foreign(config: TransformerConfig) -> str | None:
@@ -47,6 +47,7 @@ def check(network: SequenceToSequence, keys: str) -> None:
     target = torch.tensor([[4, 3, 2], [3, 5, 4]], device=device).clamp(max=top)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         network.eval()
+        what = "two tiny pairs"
         try:
             if "positions.kind=" in keys:
                 _positions(network, keys)
@@ -61,11 +62,12 @@ def check(network: SequenceToSequence, keys: str) -> None:
                     f"{keys}: forward gives a padded sentence other logits than the same sentence without padding: "
                     f"they differ by up to {difference:.2g}; padding must have no effect: {_advice(keys)}"
                 )
+            what += ", whose rows the cache's select(rows, sentences) swaps and repeats"
             _selection(network, keys, source, target)
         except UserError:
             raise
         except Exception as error:
-            raise fault(network, keys, "two tiny pairs", error) from error
+            raise fault(network, keys, what, error) from error
         finally:
             network.train(training)
 
