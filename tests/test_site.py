@@ -74,3 +74,15 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?:[^\"]+)", page)
     assert loaded == []
+
+
+@pytest.mark.slow
+def test_every_picture_and_link_of_a_page_leads_to_a_file(site: Path) -> None:
+    lost, pictures = [], 0
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for name, target in re.findall(r'\b(src|srcset|href)="(?!\w+:|#|/)([^"#?]+)', text):
+            pictures += name == "srcset"
+            if not (page.parent / html.unescape(target)).exists():
+                lost.append(f"{page.relative_to(site)}: {target}")
+    assert lost == [] and pictures  # README's picture in two themes

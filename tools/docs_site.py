@@ -23,7 +23,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r'(\]\(|\b(?:src|srcset|href)=")(?!\w+:|#)([^)"#\s]+)(#[^)"\s]*)?(?=[)"])')
+"""The targets of links and pictures, in Markdown and in HTML."""
 CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".ipynb": "json"}
 
@@ -69,7 +70,7 @@ def outside(markdown: str, folder: str) -> list[str]:
     found = [
         posixpath.normpath(posixpath.join(folder, link))
         for part in CODE.split(markdown)[::2]
-        for link, _ in LINK.findall(part)
+        for _, link, _ in LINK.findall(part)
     ]
     return [path for path in found if not path.startswith(("docs/", ".."))]
 
@@ -84,11 +85,11 @@ def redirected(markdown: str, folder: str, page_folder: str) -> str:
     """
 
     def replace(match: re.Match[str]) -> str:
-        path = posixpath.normpath(posixpath.join(folder, match[1]))
+        path = posixpath.normpath(posixpath.join(folder, match[2]))
         target = path.removeprefix("docs/") if path.startswith("docs/") else source_uri(path)
         if target == source_uri("docs"):
             target = "index.md"
-        return f"]({posixpath.relpath(target, page_folder or '.')}{match[2] or ''})"
+        return f"{match[1]}{posixpath.relpath(target, page_folder or '.')}{match[3] or ''}"
 
     parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]

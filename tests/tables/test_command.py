@@ -79,12 +79,19 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
 
 @pytest.mark.slow
 def test_a_sweep_that_has_begun_is_continued_by_its_own_command(make_run: Any, store: Path) -> None:
-    """Which may have had overrides that its table does not take; `weighted` was not run itself."""
-    make_run("quickstart", "weighted,model.dropout=0.1", 1, None, state="interrupted")
-    for rows in ("[weighted]", "['uniform,model.dropout=0.1']"):
-        assert command("sweep=quickstart", f"rows={rows}", f"runs={store}", "format=csv").stderr == (
-            f"None of these runs is finished in {store}. To continue them, repeat the commands that started them.\n"
-        )
+    """Which may have had overrides that its table does not take."""
+    row = "weighted,model.dropout=0.1"
+    make_run("quickstart", row, 1, None, state="interrupted")
+    told = [
+        command("sweep=quickstart", f"rows=['{row}']", f"runs={store}", f"seeds=[{seed}]", "format=csv").stderr
+        for seed in (1, 7)
+    ]
+    assert told == [
+        f"None of these runs is finished in {store}. To continue them, repeat the commands that started them.\n",
+        f"None of these runs is finished in {store}. To train them, with the further overrides of this sweep's other "
+        f"runs, if any: python src/train.py --multirun sweep=quickstart 'rows=['\"'\"'{row}'\"'\"']' runs={store} "
+        "'seeds=[7]'\n",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from variations.configuration.schema import choice
 from variations.store.atomic import refuse_unwritable
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
+from variations.tables.collect import SeedRun
 from variations.tables.difference import compare
 from variations.tables.formats import Look, render, terminal
 from variations.tables.line import Table
@@ -69,7 +71,7 @@ def show(config: TableConfig) -> None:
     if running := sum(run.state == "running" for run in runs):
         sys.stderr.write(f"{running} of {len(runs)} runs {'is' if running == 1 else 'are'} running.\n")
     elif runs and not any(run.finished for run in runs):
-        sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice(config.home)}\n")
+        sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice(config.home, runs)}\n")
     if config.report:
         line = _report(config, report)
         if config.format == "terminal" and config.out is None:
@@ -127,13 +129,15 @@ def _put(table: Table, config: TableConfig) -> None:
         put(render(table, config.format, look), config.out)
 
 
-def _advice(home: Path) -> str:
+def _advice(home: Path, runs: Sequence[SeedRun]) -> str:
     """How to train the runs of this table. A sweep that has begun in `home` may have had further overrides."""
     chosen = [word for word in typed() if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
-    if any(home.glob("*/seed*/")) or not any(word.startswith("sweep=") for word in chosen):
+    begun = any(run.state != "absent" for run in runs)
+    if begun or not any(word.startswith("sweep=") for word in chosen):
         return "To continue them, repeat the commands that started them."
     line = " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen + typed_again())])
-    return f"To train them: {line}"
+    further = ", with the further overrides of this sweep's other runs, if any" if any(home.glob("*/seed*/")) else ""
+    return f"To train them{further}: {line}"
 
 
 def _say(text: str) -> None:

@@ -67,7 +67,7 @@ def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
         panel.plot(*zip(*ends, strict=True), marker="o", ms=5, color=colour(number), lw=0)
         tested = _tested(row, loss)
         if tested is not None:
-            panel.plot(*tested, marker="D", ms=6, mfc="white", color=colour(number), lw=0)
+            panel.plot(*tested, marker="D", ms=8, mfc="none", color=colour(number), lw=0)
     if not drawn:
         return None
     labels = {"xlabel": f"{rows[0].label_of(train)} (in training mode)", "ylabel": rows[0].label_of(dev)}

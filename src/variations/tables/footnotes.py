@@ -147,7 +147,7 @@ def _bases(table: Table) -> list[str]:
 def _spread(table: Table) -> list[str]:
     summaries = [item for line in table.lines for item in line.measured.values()]
     if any(item.sd is not None for item in summaries):
-        compared = any(line.base for line in table.lines)
+        compared = any(line.delta for line in table.lines)
         of_delta = "; Δ base is the mean difference from the base row over common seeds" if compared else ""
         return [f"± is the standard deviation over seeds{of_delta}."]
     if not summaries:

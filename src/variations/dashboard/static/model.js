@@ -112,7 +112,7 @@ window.V = window.V || {};
     if (!scored.length && rows.some((item) => item.counts?.finished)) return `No finished run has a ${sweep.primary.label}`;
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const trained = scored.filter((item) => !item.not_trained);
-    if (!trained.length) return "No row counts as trained";
+    if (!trained.length) return "No row counts as trained: train for more steps";
     const best = trained.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const equal = trained.filter((item) => item.score === best.score).length;
     const chance = V.known(best.p) && !best.significant ? " (its difference from the base row may be chance)" : "";
