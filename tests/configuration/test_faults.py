@@ -261,3 +261,11 @@ def test_sets_of_a_treebank_are_checked_before_the_training() -> None:
 @pytest.mark.parametrize("key", ["root", "cache"])
 def test_an_empty_name_of_a_folder_is_not_the_current_one(key: str) -> None:
     assert faults(configured(**{f"data__{key}": ""})) == [f"data.{key} is empty: name a folder, or leave it out."]
+
+
+def test_a_configuration_is_composed_again_if_the_environment_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for value in ("2", "4", "2"):
+        monkeypatch.setenv("HEADS", value)
+        found.append(compose_run(["model.h=${oc.env:HEADS}", "recipe.warmup=${oc.env:WARM,7}"]))
+    assert [(config.model.h, config.recipe.warmup) for config in found] == [(2, 7), (4, 7), (2, 7)]

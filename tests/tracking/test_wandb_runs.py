@@ -200,6 +200,27 @@ def test_syncing_an_offline_run_gives_what_online_logging_gives(online: tuple[Pa
     no_key_below(tmp_path, folder)
 
 
+def test_a_wandb_run_of_the_user_in_the_same_process_goes_on(
+    online: tuple[Path, Any, str], service: Service, tmp_path: Path
+) -> None:
+    folder = folder_of(online[0])
+    (folder / "wandb.json").write_text('{"id": "ours"}')
+    mine = "import wandb\nmine = wandb.init(mode='offline', project='mine', dir=sys.argv.pop(), id='mine')\n"
+    script = (
+        f"import sys\n{mine}mine.log({{'a': 1}}, step=100)\n{MIRROR}\nmine.log({{'a': 2}}, step=101)\nmine.finish()"
+    )
+    env = environment(service, tmp_path / "wandb")
+    done = python(script, folder, "offline", 0, tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    [theirs], [ours] = (place.glob("wandb/offline-run-*") for place in (tmp_path, folder))
+    history = {
+        name: [record["history"]["item"] for record in inspect(path, env) if record["type"] == "history"]
+        for name, path in (("theirs", theirs), ("ours", ours))
+    }
+    assert [line["a"] for line in history["theirs"]] == [1, 2]
+    assert [line["trainer/global_step"] for line in history["ours"] if "lr" in line] == list(range(1, 31))
+
+
 def assert_equal(ours: Any, theirs: Any) -> None:
     assert len(ours.history) == 31
     assert [_comparable(line) for line in ours.history] == [_comparable(line) for line in theirs.history]

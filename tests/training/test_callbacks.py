@@ -66,6 +66,30 @@ def test_a_continued_run_has_as_much_patience_left(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [3, 4, 6, 7])
+def test_a_continued_run_finds_the_metrics_that_lightning_had(
+    step: int, small: Any, made: Any, stopped_at: Any, same_run: Any, module: Callable[[str, str], None]
+) -> None:
+    module(
+        "reading_callback",
+        "import torch\n"
+        "from pytorch_lightning import Callback\n"
+        "class Shrinks(Callback):\n"
+        "    def on_train_batch_end(self, trainer, network, *_):\n"
+        "        known = trainer.callback_metrics\n"
+        "        with torch.no_grad():\n"
+        "            next(network.parameters()).mul_(1 - 1e-3 * known.get('dev/nll', torch.ones(())))\n",
+    )
+    config = small("+callbacks.mine._target_=reading_callback.Shrinks", "trainer.max_steps=9", "trainer.log_every=100")
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(step))
+    fit(config, parts, Interrupt())
+    same_run(whole, parts)
+
+
 AT_EPOCHS = (
     "+callbacks.mine._target_=pytorch_lightning.callbacks.EarlyStopping",  # decides at the end of an epoch
     "+callbacks.mine.monitor=dev/nll",
@@ -205,7 +229,7 @@ def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("callbacks=early_stopping", "callbacks.early_stopping.monitor=dev/bleuu"))
     assert text == (
         "callbacks.early_stopping.monitor=dev/bleuu: no run of task=translation measures it; choose from dev/bleu, "
-        "dev/nll, dev/ppl, train/nll, lr. Did you mean 'dev/bleu'?"
+        "dev/nll, dev/ppl, train/nll, train/loss, lr. Did you mean 'dev/bleu'?"
     )
     (text,) = faults(small("callbacks.mine={_target_: pytorch_lightning.callbacks.StochasticWeightAveraging}"))
     assert text == (

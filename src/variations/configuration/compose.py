@@ -30,6 +30,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers.oc import env
 
 from variations.configuration import doors, hydra_door, tasks
 from variations.configuration.doors import package_folder
@@ -46,6 +47,8 @@ _SCHEMAS: dict[str, type[Any]] = {}
 """The schema registered for each primary configuration."""
 _STORED: dict[str, type[Any]] = {}
 """The schema of each task in Hydra's store, which all verbs of a process share."""
+_READ: set[str] = set()
+"""Variables of the environment that configurations have read so far."""
 _LOCK = threading.Lock()
 TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 """What OmegaConf's types are called in messages."""
@@ -57,14 +60,21 @@ def scaled(n: float, kind: str, scale: Mapping[str, Any]) -> int:
 
 
 def register_resolvers() -> None:
-    """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}`, `${least:}` and `${package:}` known to OmegaConf."""
+    """Make `${width:}` and the others known to OmegaConf, and have `${oc.env:}` note what it reads."""
     new = OmegaConf.register_new_resolver
     new("width", lambda n, *, _root_: scaled(n, "width", _root_.recipe.scale), replace=True)
     new("depth", lambda n, *, _root_: scaled(n, "depth", _root_.recipe.scale), replace=True)
     new("steps", lambda n, *, _root_: scaled(n, "steps", _root_.recipe.scale), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
     new("least", lambda *numbers: min(numbers), replace=True)
+    new("oc.env", _variable, replace=True)
     new("package", lambda name: str(package_folder(name) or name), replace=True)
+
+
+def _variable(name: str, *default: Any) -> str | None:
+    """OmegaConf's own `${oc.env:NAME,DEFAULT}`; a configuration that was composed before with other values is stale."""
+    _READ.add(name)
+    return env(name, *default)
 
 
 def register_schema(schema: type[Any], config_name: str) -> None:
@@ -120,7 +130,7 @@ def compose_node(
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    return _compose_node(overrides, config_name, _written(doors.folders()), files or loader(), whole=whole)
+    return _compose_node(overrides, config_name, _written(), files or loader(), whole=whole)
 
 
 def _compose_node(
@@ -215,7 +225,7 @@ def compose_run(overrides: Sequence[str] = (), *, files: Loader | None = None) -
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
-    return copy.deepcopy(_composed(tuple(overrides), _written(doors.folders()), files or loader()))
+    return copy.deepcopy(_composed(tuple(overrides), _written(), files or loader()))
 
 
 @lru_cache(maxsize=2048)
@@ -225,16 +235,17 @@ def _composed(overrides: tuple[str, ...], written: Hashable, found: Loader) -> A
     return to_config(node, RunConfig)
 
 
-def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """Path, time and size of each configuration file, so that an edited file is composed again."""
-    found = []
-    for folder in folders:
+def _written() -> Hashable:
+    """Path, time and size of each configuration file, and what was read of the environment: if one of them changes,
+    a configuration is composed again."""
+    found: list[tuple[str, int, int]] = []
+    for folder in doors.folders():
         for place, _, files in os.walk(folder, followlinks=True):
             for path in (Path(place, name) for name in files):
                 with suppress(FileNotFoundError):  # an editor's lock, a dangling link
                     status = path.stat()
                     found.append((str(path), status.st_mtime_ns, status.st_size))
-    return tuple(found)
+    return tuple(found), tuple((name, os.environ.get(name)) for name in sorted(_READ))
 
 
 def composition_fault(error: BaseException) -> str:

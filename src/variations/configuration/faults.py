@@ -287,7 +287,8 @@ def _callbacks(config: RunConfig) -> Iterator[Fault]:
             yield Fault((f"callbacks.{name}",), f"callbacks.{name}: {last} does not work here: {UNSUPPORTED[last]}.")
         if last != "EarlyStopping" or config.task not in BUILT_IN:  # what others measure is known when they do
             continue
-        known = [*named(config.task).curves, "lr"]
+        task = named(config.task)
+        known = list(dict.fromkeys([*task.curves, *(f"train/{loss}" for loss in task.losses), "lr"]))
         if (watched := settings.get("monitor")) is not None and watched not in known:
             text = f"callbacks.{name}.monitor={watched}: no run of task={config.task} measures it; choose from"
             near = did_you_mean(str(watched), known)

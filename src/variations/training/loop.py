@@ -61,6 +61,8 @@ class Loop(pl.Callback):
         """Of the configuration, and those with which the checkpoint was written."""
         self._measured: list[Any] | None = None
         """Of the latest checkpoint: size and hash of the measurements before it."""
+        self._known: Metrics = {}
+        """What callbacks find in `trainer.callback_metrics`, at the latest checkpoint: Lightning's own lacks it."""
         self._last_step = self._saved_step = -1
         self._due = self._postponed = False
         self._last_save = 0.0
@@ -73,6 +75,7 @@ class Loop(pl.Callback):
             raise RunFailedError("the ranks read different checkpoints: is the run's folder the same on all machines?")
         self._last_step = self._saved_step = step
         self._last_save = time.monotonic()
+        trainer.callback_metrics.update({name: value.to(task.device) for name, value in self._known.items()})
         task.budget.start_clock()
         if trainer.is_global_zero:
             measured = self._measured if self.config.variation.source is None else None  # not the source's
@@ -209,6 +212,7 @@ class Loop(pl.Callback):
         self._saved_step = step
         self.folder.measurements.sync()  # after a power cut, no checkpoint may lack its earlier lines
         self._measured = self.folder.measurements.fingerprint()
+        self._known = {name: value.clone() for name, value in trainer.callback_metrics.items()}
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
@@ -225,12 +229,18 @@ class Loop(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best dev loss so far, why the run stopped here, if it did, and what it has measured."""
-        return {"best": self.best, "stopped": self.stopped, "measured": self._measured, "callbacks": self._callbacks}
+        return {
+            "best": self.best,
+            "stopped": self.stopped,
+            "measured": self._measured,
+            "callbacks": self._callbacks,
+            "known": self._known,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a checkpoint."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
-        self._measured = state_dict.get("measured")
+        self._measured, self._known = state_dict.get("measured"), state_dict.get("known", {})
         self._ended_by = state_dict.get("callbacks", self._callbacks)
 
 

@@ -103,7 +103,12 @@ class WeightsAndBiases:
 
         try:
             with _told_if_slow(mode):
-                return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
+                return wandb.init(
+                    mode=mode,
+                    resume="allow" if mode == "online" else None,
+                    reinit="create_new",  # a run of the user's own in this process goes on
+                    **self._facts(),
+                )
         except wandb.errors.Error as error:
             if mode == "offline":  # which needs no service and no login
                 raise _refused(error) from error
