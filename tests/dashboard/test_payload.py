@@ -18,6 +18,9 @@ from variations.dashboard.metrics import thinned
 from variations.dashboard.payload import runs as of_runs
 from variations.dashboard.payload import sweeps as of_sweeps
 from variations.dashboard.store import Store
+from variations.store.lease import Lease
+from variations.store.ledger import RunFolder
+from variations.tables.collect import stored
 
 Maker = Callable[..., Path]
 
@@ -455,3 +458,18 @@ def test_a_line_with_a_number_that_no_float_holds_is_left_out(client: Any, run: 
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(f'{{"step": 700, "dev/bleu": {number}}}\n{{"step": 800, "dev/bleu": 1e30}}\n')
     assert client.json("/api/curves/q/base/seed1")["metrics"]["dev/bleu"][1] == [*before, 1e30]
+
+
+def test_a_run_in_a_queue_is_queued_in_table_and_dashboard(client: Any, run: Maker) -> None:
+    folders = {state: run("q", state, 1, state=state, step=600) for state in ("interrupted", "finished", "failed")}
+    for folder in folders.values():
+        Lease.claim(folder, None, "queued", pool="slurm", key="onehost/abc_0")
+    states = {entry["row"]: entry["state"] for entry in client.json("/api/sweep/q")["runs"]}
+    assert states == {"interrupted": "queued", "finished": "finished", "failed": "failed"}
+    assert {state: stored(RunFolder(folder)).state for state, folder in folders.items()} == states
+
+
+def test_a_run_that_is_tested_has_no_time_left_to_train(client: Any, run: Maker) -> None:
+    run("q", "base", 1, state="running", step=1200)
+    (entry,) = client.json("/api/sweep/q")["runs"]
+    assert (entry["state"], entry["eta_seconds"]) == ("running", None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.store.lease import Lease, Watch, hold, read
+from variations.store.lease import Lease, Watch, hold, read, waits
 from variations.store.process_identity import Process
 from variations.system.errors import InUseError
 
@@ -207,3 +207,27 @@ def test_beats_show_in_the_file(tmp_path: Path) -> None:
         while ((record := read(tmp_path)) is None or record.beat < 3) and time.monotonic() < deadline:
             time.sleep(0.01)
     assert record is not None and record.beat >= 3
+
+
+def test_a_run_waits_in_a_queue_until_its_job_begins(tmp_path: Path) -> None:
+    assert not waits(tmp_path)
+    queued = Lease.claim(tmp_path, None, "queued", pool="slurm")
+    assert queued is not None
+    queued.beat(key="17_3")
+    assert waits(tmp_path)
+    queued.record = replace(queued.record, place="another machine", host="far")
+    queued.beat()
+    assert waits(tmp_path)  # the sweep that submitted it may have ended
+    with hold(tmp_path, key="17_3"):
+        assert not waits(tmp_path)
+    assert not waits(tmp_path)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_run_of_this_machine_waits_only_as_long_as_its_sweep_lives(alive: bool, tmp_path: Path) -> None:
+    queued = Lease.claim(tmp_path, None, "queued", pool="local")
+    assert queued is not None
+    if not alive:
+        queued.record = replace(queued.record, pid=2**22 + 1)
+        queued.beat()
+    assert waits(tmp_path) is alive

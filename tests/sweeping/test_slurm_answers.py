@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from variations.store.atomic import write_json
-from variations.sweeping import slurm, slurm_queue
+from variations.sweeping import slurm, slurm_job, slurm_queue
 from variations.sweeping.pool import PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm import SlurmPool
 from variations.sweeping.slurm_queue import Seen
-from variations.system.errors import Interrupted, UserError
+from variations.system.errors import ExitCode, Interrupted, UserError
 
 
 @pytest.fixture
@@ -169,3 +169,30 @@ def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
         "Slurm jobs 17_0, 17_2 will not start by themselves (JobHeldUser): see scontrol show job 17_0",
         "Slurm job 18 will not start by itself (PartitionTimeLimit): see scontrol show job 18",
     ]
+
+
+@pytest.mark.parametrize(
+    ("described", "code"),
+    [
+        ("JobState=RUNNING Reason=None", ExitCode.PREEMPTED),
+        ("JobState=COMPLETING Reason=TimeLimit", ExitCode.PREEMPTED),
+        ("JobState=COMPLETING Reason=None", ExitCode.TERMINATED),  # what Slurm 22.05 says after scancel
+        ("", ExitCode.PREEMPTED),  # no answer
+    ],
+)
+def test_a_job_that_is_cancelled_while_it_saves_does_not_come_back(
+    described: str, code: ExitCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[str] = []
+
+    def scontrol(line: list[str], **_: object) -> SimpleNamespace:
+        commands.append(line[1])
+        return SimpleNamespace(returncode=0, stdout=described, stderr="")
+
+    monkeypatch.setattr(slurm_job, "subprocess", SimpleNamespace(run=scontrol))
+    monkeypatch.setattr(slurm_job, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(slurm_job.supervise, "run", lambda *_, **__: ExitCode.PREEMPTED)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    with pytest.raises(SystemExit) as ended:
+        slurm_job.work(slurm_job.Order(str(tmp_path), str(tmp_path / "0.json"), "onehost/abc_0", "a-seed1"))
+    assert (ended.value.code, "requeue" in commands) == (code, code == ExitCode.PREEMPTED)

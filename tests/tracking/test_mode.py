@@ -183,7 +183,9 @@ def test_a_logger_that_fails_is_dropped_and_the_others_go_on(
     assert sound.calls == calls
     assert failing.calls == [*calls[: calls.index(call) + 1], "abandon"]
     (message,) = caplog.messages
-    assert message.startswith("The logger Mirror failed (Connection lost) and receives nothing more. The run goes on")
+    assert message.startswith(
+        "The logger Mirror failed (Connection lost) and receives nothing more. The run's folder has"
+    )
 
 
 @pytest.mark.parametrize("call", ["log_hyperparams", "log_metrics"])
@@ -200,7 +202,7 @@ def test_a_logger_of_the_user_that_exits_is_dropped_under_its_own_name(
         mirrors.start(RunFolder(tmp_path))
         mirrors.line({"step": 1, "loss": 2.0})
     (message,) = caplog.messages
-    assert message.startswith("The logger mine (CSVLogger) failed (3) and receives nothing more. The run goes on")
+    assert message.startswith("The logger mine (CSVLogger) failed (3) and receives nothing more. The run's folder has")
 
 
 def test_a_logger_that_exits_when_it_is_created_is_a_fault_of_the_configuration(

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +69,9 @@ def show(config: TableConfig) -> None:
     table = build(sweep, config.store, config.significance)
     _put(table, config)
     runs = [run for line in table.lines for run in line.row.runs]
-    if running := sum(run.state == "running" for run in runs):
-        sys.stderr.write(f"{running} of {len(runs)} runs {'is' if running == 1 else 'are'} running.\n")
+    counts = Counter(run.state for run in runs)
+    if told := [f"{count} {state}" for state in ("running", "queued") if (count := counts[state])]:
+        sys.stderr.write(f"Of {len(runs)} runs: {', '.join(told)}.\n")
     elif runs and not any(run.finished for run in runs):
         sys.stderr.write(f"None of these runs is finished in {config.store}. {_advice(config.home, runs)}\n")
     if config.report:

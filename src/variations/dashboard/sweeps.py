@@ -271,7 +271,9 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
     seconds = _number(result.get("seconds")) or _number(last.get("seconds"))
     pace = last["seconds"] / last["step"] if _number(last.get("seconds")) and _number(last.get("step")) else None
     own = trained_itself(result)
-    left = max(0, steps - step) * pace if state == "running" and steps and step and pace else None
+    left = None
+    if state == "running" and pace and steps and step and step < steps:  # after its last step it is tested
+        left = (steps - step) * pace
     minutes = _number((known.config.get("trainer") or {}).get("max_minutes"))
     if left is not None and minutes and seconds:
         left = min(left, max(0.0, 60 * minutes - seconds))

@@ -214,7 +214,7 @@ def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) 
     fault: str | None = None
     settled = is_settled(max(*times[1::EACH], *times[2::EACH], 0, 0))
     try:
-        state = run.state()
+        state = run.shown_state()
     except UserError as error:
         state, fault = "broken", str(error)
     except OSError as error:  # a file was just replaced: the next scan finds the new one

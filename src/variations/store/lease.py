@@ -145,6 +145,20 @@ def silent(folder: Path, *others: Path) -> bool:
     return not times or time.time() - max(times) > SILENT
 
 
+def waits(folder: Path) -> bool:
+    """Return whether a run waits in a queue, as the sweep that submitted it, or its job, has written; for readers only.
+
+    A cluster keeps the run when its sweep has ended, and its queue may have dropped it since.
+    """
+    try:
+        record = read(folder)
+    except OSError:  # of another user
+        return False
+    if record is None or record.state != "queued" or record.is_copy(folder):
+        return False
+    return record.pool not in (None, "local") or record.process.alive() is True
+
+
 class Lease:
     """A lease that this process holds."""
 

@@ -361,6 +361,11 @@ class RunFolder:
             return "absent"
         return "interrupted" if status.state == "running" and not status.process_alive(self.path) else status.state
 
+    def shown_state(self) -> str:
+        """`state`, or `queued` if the run waits in a queue to start or to continue."""
+        state = self.state()
+        return "queued" if state in ("absent", "interrupted") and lease.waits(self.path) else state
+
     def copied_from(self) -> str | None:
         """The run that this one is a copy of (`sweep.shares`), also after its result or its status was lost."""
         found = (self._read_json(name, tolerant=True) or {} for name in ("status.json", "result.json"))

@@ -218,7 +218,9 @@ class SlurmPool:
         number = jobs[0].job_id.partition("_")[0]
         write_json(folder / JOB, {"job": number, "runs": [order.folder for order in orders]})
         count = len(orders)
-        self.say(f"{count} run{'s' if count > 1 else ''} in Slurm's queue as job {number}.")
+        first, last = batch.runs[0].name, batch.runs[-1].name
+        which = f": {number}_0 is {first}, {number}_{count - 1} is {last}" if count > 1 else ""
+        self.say(f"{count} run{'s' if count > 1 else ''} in Slurm's queue as job {number}{which}.")
         return None
 
     def _parameters(self, batch: _Batch) -> dict[str, Any]:
@@ -313,7 +315,10 @@ class SlurmPool:
             self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}")
 
 
-NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied", "BadConstraints")
+NEVER = (
+    *("Held", "held", "PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied"),
+    "BadConstraints",
+)
 """Words in the reason that Slurm gives for a waiting job which will never start."""
 
 

@@ -58,6 +58,8 @@ def work(order: Order) -> None:
         # SIGTERM, but the job was not cancelled: it is being preempted, within a grace period. A job that ends in that
         # period counts as completed, and Slurm would not requeue it.
         code = ExitCode.PREEMPTED
+    elif code == ExitCode.PREEMPTED and _cancelled():
+        code = ExitCode.TERMINATED  # by scancel while the run saved: requeued, the job would come back
     if code == ExitCode.PREEMPTED and keep_lease(folder.path, order.key):
         code, reason = _again(folder, order.key, note, before)
     else:
@@ -163,8 +165,19 @@ def _again(folder: RunFolder, key: str, note: Path, before: int | None) -> tuple
 
 def _runs_on() -> bool:
     """Whether Slurm still considers this job running: neither cancelled nor out of time."""
+    return "JobState=RUNNING" in _described()
+
+
+def _cancelled() -> bool:
+    """Whether Slurm is ending this job for another reason than its time limit."""
+    found = _described()
+    return not {"JobState=COMPLETING", "JobState=CANCELLED"}.isdisjoint(found) and "Reason=TimeLimit" not in found
+
+
+def _described() -> list[str]:
+    """What Slurm knows of this job: `JobState=RUNNING`, `Reason=None`, …; empty if it does not answer."""
     done = subprocess.run(["scontrol", "show", "job", "--oneliner", job_id()], capture_output=True, text=True)
-    return "JobState=RUNNING" in done.stdout.split()
+    return done.stdout.split()
 
 
 def _rename_job(name: str) -> None:

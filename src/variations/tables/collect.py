@@ -68,8 +68,9 @@ class SeedRun:
             return "missing"
         detail = self.reason
         total = (self.config.get("trainer") or {}).get("max_steps")
-        if self.state in {"running", "interrupted"} and self.step is not None and total:
-            detail = f"{100 * self.step / total:.0f} % of {total:,} steps"
+        if self.state in {"running", "interrupted", "queued"} and self.step is not None and total:
+            part = f"{100 * self.step / total:.0f} % of {total:,} steps"
+            detail = "testing" if self.state == "running" and self.step >= total else part
         return f"{self.state} ({' '.join(detail.split())})" if detail else self.state
 
 
@@ -169,7 +170,7 @@ def stored(folder: RunFolder) -> Stored:
     if fault := misfit(folder, config, result) or absent_task(config):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
-    state, made_from = folder.state(), recorded(folder)
+    state, made_from = folder.shown_state(), recorded(folder)
     measured = has_measurements(folder, result or {})
     return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=measured)
 

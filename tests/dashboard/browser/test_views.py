@@ -12,6 +12,7 @@ import pytest
 from browser_store import ROWS, score
 
 from variations.configuration.tasks import named
+from variations.store.lease import Lease
 
 pytestmark = pytest.mark.slow
 
@@ -385,6 +386,16 @@ def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
     assert tab.page.locator("h2").inner_text() == "quickstart: 7 finished, 1 failed"
     assert "The loss is not finite." in tab.page.locator(".reason").inner_text()
     assert "step 500 loss nan" in tab.page.locator("pre.log").inner_text()
+
+
+def test_the_sweep_tells_queued_runs_and_runs_under_test(tab: Any, serve: Any, tmp_path: Path) -> None:
+    waiting = browser_store.write(tmp_path, "a", 1, sweep="own", state="interrupted", until=300)
+    Lease.claim(waiting.path, None, "queued", pool="slurm", key="onehost/abc_0")
+    browser_store.write(tmp_path, "b", 1, sweep="own", state="running", until=1200)
+    tab.open(serve(tmp_path), view="sweep")
+    assert tab.page.locator("h2").inner_text() == "own: 1 running, 1 queued"
+    assert tab.texts("h3") == ["Running (1)", "In a queue: they start or continue by themselves (1)"]
+    assert [text for text in tab.texts("[data-label='time left']") if text] == ["testing"]
 
 
 def test_a_log_is_opened_at_its_end_and_stays_where_it_was_scrolled(tab: Any, serve: Any, tmp_path: Path) -> None:

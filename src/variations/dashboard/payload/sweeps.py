@@ -28,7 +28,7 @@ class SweepEntry(TypedDict):
     """Rows that have runs."""
     runs: int
     states: dict[str, int]
-    """How many runs are running, finished, failed, interrupted, absent (created, not started) or broken."""
+    """How many runs are running, finished, failed, interrupted, queued, absent (created, not started) or broken."""
     revision: str
     """Changes when a run of this sweep has changed."""
 

@@ -54,7 +54,7 @@ window.V = window.V || {};
 
   /** A state with its symbol, so that colour is never needed to recognise it. */
   V.stateMark = (state, count) => {
-    const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", pruned: "⊘", broken: "!", missing: "○", absent: "○" };
+    const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", queued: "◷", pruned: "⊘", broken: "!", missing: "○", absent: "○" };
     const text = state === "absent" ? "missing" : state;
     return V.el("span", { class: `state ${state}` }, V.el("span", { "aria-hidden": "true", text: signs[state] || "·" }), ` ${count === undefined ? "" : `${V.whole(count)} `}${text}`);
   };

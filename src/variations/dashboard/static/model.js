@@ -3,7 +3,7 @@
 window.V = window.V || {};
 
 (() => {
-  const STATES = ["finished", "running", "failed", "interrupted", "pruned", "broken", "missing"];
+  const STATES = ["finished", "running", "failed", "interrupted", "queued", "pruned", "broken", "missing"];
   const NO_TABLE = { metric: "test.bleu", measures: [], columns: [], rows: [], keys: [], notes: [], footnotes: [], missing: [], level: 0.95, tested: true };
 
   V.model = (payload) => {

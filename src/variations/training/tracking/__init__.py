@@ -101,7 +101,7 @@ class Trackers:
                 tracker.abandon()
                 reason = " ".join(str(error).split()) or type(error).__name__
                 log.warning(
-                    "The logger %s failed (%s) and receives nothing more. The run goes on; its folder has every "
+                    "The logger %s failed (%s) and receives nothing more. The run's folder has every "
                     "measurement, and a continued run sends them again.",
                     tracker.name,
                     without_key(reason),

@@ -4,8 +4,8 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
-  const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished", "pruned"];
-  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: they continue when the sweep is started again", running: "Running", missing: "Not started", pruned: "Pruned: stopped early by a search", finished: "Finished" };
+  const ORDER = ["failed", "broken", "interrupted", "running", "queued", "missing", "finished", "pruned"];
+  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: they continue when the sweep is started again", running: "Running", queued: "In a queue: they start or continue by themselves", missing: "Not started", pruned: "Pruned: stopped early by a search", finished: "Finished" };
 
   const state = (run) => (run.state === "absent" ? "missing" : run.state);
 
@@ -19,13 +19,15 @@ V.views = V.views || {};
     const sum = (key, list = sweep.runs) => list.reduce((total, run) => total + (V.known(run[key]) ? run[key] : 0), 0);
     const running = runs.filter((run) => run.state === "running");
     const etas = running.map((run) => run.eta_seconds).filter(V.known);
-    const left = wanted - (sweep.states.finished || 0) - (sweep.states.pruned || 0) - running.length;
+    const queued = sweep.states.queued || 0;
+    const left = wanted - (sweep.states.finished || 0) - (sweep.states.pruned || 0) - running.length - queued;
     const trouble = (sweep.states.failed || 0) + (sweep.states.broken || 0);
     return V.el(
       "div",
       { class: "tiles" },
       tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
       tile("running", V.whole(running.length), etas.length ? `the last ends in about ${V.duration(Math.max(...etas))}` : ""),
+      queued ? tile("queued", V.whole(queued)) : null,
       tile("still to start or continue", V.whole(Math.max(left - trouble, 0))),
       tile("failed", V.whole(trouble)),
       tile("training time", V.duration(sum("seconds")), "all runs together"),
@@ -48,6 +50,8 @@ V.views = V.views || {};
     ];
   }
 
+  const left = (run) => (V.known(run.step) && run.step >= run.max_steps ? "testing" : V.duration(run.eta_seconds));
+
   /** Scrolls a log that is opened to its end, where the exception is; those in `read` were open already, and stay where they are. */
   function toEnd(details, read) {
     const log = details.querySelector("pre.log");
@@ -65,7 +69,7 @@ V.views = V.views || {};
         V.el("th", { scope: "row" }, V.swatch(run.color_index), " ", run.title),
         V.el("td", {}, V.stateMark(state(run))),
         V.el("td", {}, progress(run)),
-        V.el("td", { class: "number", "data-label": "time left", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
+        V.el("td", { class: "number", "data-label": "time left", text: run.state === "running" ? left(run) : "" }),
         V.el("td", { class: "number", "data-label": "score", text: V.known(run.score) ? V.fixed(run.score, digits) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score, digits)}` : "" }),
         V.el("td", { class: "number", "data-label": "trained", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
         V.el("td", { class: "number", "data-label": "FLOPs", text: V.known(run.flops) ? V.short(run.flops) : "" }),
@@ -82,7 +86,7 @@ V.views = V.views || {};
 
   function missing(sweep) {
     const texts = sweep.rows.filter((row) => row.counts.missing && !row.runs.some((run) => run.state === "absent")).map((row) => `${row.label} (${V.count(row.counts.missing, "seed")})`);
-    return texts.length ? V.el("section", {}, V.el("h3", { text: "Not started" }), V.el("p", { text: texts.join(", ") })) : null;
+    return texts.length ? V.el("section", {}, V.el("h3", { text: "Without a run" }), V.el("p", { text: texts.join(", ") })) : null;
   }
 
   function group(name, runs, sweep, read) {

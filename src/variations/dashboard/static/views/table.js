@@ -81,7 +81,7 @@ V.views = V.views || {};
 
   function runs(row) {
     if (row.quoted) return "";
-    const worst = ["failed", "broken", "running", "interrupted"].find((state) => row.counts[state]);
+    const worst = ["failed", "broken", "running", "interrupted", "queued"].find((state) => row.counts[state]);
     return [row.seeds, worst && row.score !== null ? [" ", V.stateMark(worst)] : null];
   }
 
