@@ -121,6 +121,7 @@ def make_run(store: Path) -> Maker:
                 _, references, hypotheses = texts
                 hits = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=False))
                 result["scores"]["test"]["exact_match"]["value"] = 100 * hits / len(references)
+            folder.write_environment({})
             folder.write_result(result)
         if not texts:  # below every score, as there is no source to be copied
             (folder.path / "baselines.json").write_text(json.dumps({"test": {"copy of the source": -1.0}}))

@@ -255,6 +255,31 @@ def test_rows_trained_on_other_texts_are_not_compared(
     assert not any("inputs" in note for note in read(seeds=[3]).lines[1].notes)  # another vocabulary was configured
 
 
+@pytest.mark.parametrize("damage", [None, "", "{"])
+def test_rows_whose_texts_are_unknown_are_not_compared(
+    damage: str | None, make_run: Any, read: Callable[..., Table]
+) -> None:
+    base, row = (make_run("papers", name, 1, 30.0) for name in ("base", "A_h16"))
+    base.write_environment({"data": {"train.de": "1"}})
+    path = row.path / "environment.json"
+    path.unlink() if damage is None else path.write_text(damage)
+    (row.path / "inputs.json").write_text('{"train.de": "1"}')
+    assert read(seeds=[1]).lines[1].notes == () and read(seeds=[1]).lines[1].delta
+    (row.path / "inputs.json").write_text('{"train.de": "2"}')
+    assert read(seeds=[1]).lines[1].notes[0].startswith("its inputs differ from its base row's (train.de; seed 1)")
+    (row.path / "inputs.json").unlink()
+    line = read(seeds=[1]).lines[1]
+    assert (line.delta, line.test) == ({}, None)
+    assert line.notes == (
+        "its or its base row's environment.json is lost or damaged, so it is unknown whether both were trained on the "
+        "same texts (seed 1): not compared",
+        "the names of its inputs (environment.json) are lost, damaged or not readable",
+    )
+    make_run("papers", "A_h16", 2, 30.0)
+    told = "its seeds were not trained alike: unknown inputs (environment.json is lost or damaged) from seed 1 to 2"
+    assert told in read(seeds=[1, 2]).lines[1].notes
+
+
 def test_overrides_that_were_typed_for_one_row_alone_are_named(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:

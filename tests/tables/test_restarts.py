@@ -111,6 +111,7 @@ def store(tmp_path: Path) -> Path:
         write_yaml(path / "config.yaml", babi_configuration(TASKS))
         write_json(path / "status.json", {"state": "finished", "step": 1})
         scores = measures.scores(wrong, dict.fromkeys(TASKS, 4))
+        write_json(path / "environment.json", {})
         write_json(path / "result.json", {"scores": {"test": scores}, "loss": {}, "networks": networks})
     return tmp_path
 

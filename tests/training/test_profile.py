@@ -80,6 +80,19 @@ def test_another_number_of_threads_in_a_continued_run_is_told(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("damage", [None, ""])
+def test_a_continued_run_that_has_lost_its_environment_was_trained_by_unknown_code(
+    damage: str | None, interrupted: tuple[RunFolder, dict[str, Any]]
+) -> None:
+    folder, present = interrupted
+    path = folder.path / "environment.json"
+    path.unlink() if damage is None else path.write_text(damage)
+    (remark,) = run.run(folder.path)["remarks"]
+    assert remark.startswith("trained with several versions of this project's code (code unknown; ")
+    assert str(present["code"]) in remark
+
+
+@pytest.mark.slow
 def test_other_code_of_the_project_in_a_continued_run_is_told(
     interrupted: tuple[RunFolder, dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -430,6 +430,7 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
     folder = RunFolder(run.execute(small("trainer.max_steps=4")))
     status = folder.status()
     assert status is not None and status.checkpoint == 4
+    kept = (folder.path / "result.json").read_bytes()
     (folder.path / "result.json").unlink()
     elsewhere = folder.checkpoints.rename(folder.path.parent / "elsewhere")
     written = folder.measurements.path.read_bytes()
@@ -439,6 +440,14 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
         f"{folder.path} was trained to at least step 4, but its checkpoints are missing from {folder.checkpoints}: put "
         "them back to continue the run, or train it again as a new attempt (force=true)."
     )
+    stored = (folder.path / "status.json").read_bytes()
+    (folder.path / "status.json").unlink()
+    (folder.path / "result.json").write_bytes(kept)
+    with pytest.raises(UserError, match="was trained to at least step 4, but its checkpoints are missing"):
+        run.execute(small("trainer.max_steps=4"))
+    assert (folder.path / "result.json").read_bytes() == kept
+    (folder.path / "result.json").unlink()
+    (folder.path / "status.json").write_bytes(stored)
     assert folder.measurements.path.read_bytes() == written
     again = RunFolder(run.execute(small("trainer.max_steps=4", "force=true")))
     assert again.path == folder.path.with_name("seed1-attempt2") and again.finished()

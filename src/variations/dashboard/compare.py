@@ -14,7 +14,7 @@ from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
-from variations.store.inputs import other_texts, recorded
+from variations.store.inputs import LOST, made_from, other_texts
 from variations.store.row_files import label_of
 from variations.store.rows import natural
 from variations.system.errors import UserError
@@ -115,7 +115,7 @@ class _Pairs:
 
     def __init__(self, store: Store, names: Sequence[str], runs: Sequence[TestedRun], task: Task) -> None:
         self.store, self.names, self.runs, self.task = store, names, runs, task
-        self.inputs = [recorded(run.folder) for run in runs]
+        self.inputs = [made_from(run.folder) for run in runs]
         self.untrained = [task.untrained([run]) for run in runs]
         self.items: dict[tuple[int, str], Items | None] = {}
         """By run and tested measure."""
@@ -195,6 +195,8 @@ class _Pairs:
         return f"{measure.label} depends on {found}, which differs" if found else None
 
     def _other_texts(self, at: int) -> str | None:
+        if LOST in (*self.inputs[0], *self.inputs[at]):
+            return f"{LOST} of one of them is lost or damaged, so it is unknown whether their texts are the same"
         names = other_texts(self.inputs[0], self.inputs[at], self.runs[0].config, self.runs[at].config)
         return f"its inputs differ ({listed(names)})" if names else None
 

@@ -21,7 +21,7 @@ from variations.configuration.tasks import task_of
 from variations.dashboard.memory import Memory
 from variations.dashboard.metrics import Glance, Metrics, glance
 from variations.dashboard.walk import Found, Walk, sweep_of
-from variations.store.inputs import recorded
+from variations.store.inputs import made_from
 from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, absent_task, has_measurements, misfit
 
@@ -53,7 +53,7 @@ class Facts:
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
     """By metric: the steps at which it was measured, and its values."""
     inputs: dict[str, str] | None = None
-    """As `inputs.recorded` gives them."""
+    """As `inputs.made_from` gives them."""
     measured: bool | None = None
     """Whether its measurements are those of its result."""
     new: bool = True
@@ -62,8 +62,8 @@ class Facts:
     @classmethod
     def of(cls, kept: Any) -> "Facts":
         """What `plain` gave."""
-        summary, seen, curves, made_from, measured = kept
-        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, made_from, measured, new=False)
+        summary, seen, curves, inputs, measured = kept
+        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, inputs, measured, new=False)
 
     def plain(self) -> Any:
         """As plain data."""
@@ -184,20 +184,20 @@ class Store:
         if absent := absent_task(known.config):
             raise UserError(absent)
         reason, step = known.status.get("reason"), known.status.get("step")
-        curve, made_from = partial(self.curve, run), self.inputs(run)
+        curve, inputs = partial(self.curve, run), self.inputs(run)
         with self._lock:
             facts = self._of(run)
             if facts.measured is None:
                 facts.measured, facts.new = run.measured and has_measurements(run.folder, known.result), True
             measured = facts.measured
-        return Stored(run.state, known.config, known.result, reason, step, curve, made_from, measured)
+        return Stored(run.state, known.config, known.result, reason, step, curve, inputs, measured)
 
     def inputs(self, run: Found) -> dict[str, str]:
-        """What a run was made from, as `inputs.recorded`."""
+        """What a run was made from, as `inputs.made_from`."""
         with self._lock:
             facts = self._of(run)
             if facts.inputs is None:
-                facts.inputs, facts.new = recorded(run.folder), True
+                facts.inputs, facts.new = made_from(run.folder), True
             return facts.inputs
 
     def metrics(self, run: Found) -> Metrics:

@@ -16,6 +16,8 @@ from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError, read_fault
 
 FILE = "inputs.json"
+LOST = "environment.json"
+"""In place of the inputs of a run that has lost the files with their names."""
 
 
 def remembered(folder: RunFolder) -> dict[str, str]:
@@ -42,6 +44,15 @@ def recorded(folder: RunFolder) -> dict[str, str]:
     """Name and SHA-256 of each input by environment.json, which records have too; empty if it cannot be read."""
     found = (read_object(folder.path / "environment.json") or {}).get("data")
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def made_from(folder: RunFolder) -> dict[str, str]:
+    """As `recorded`, or by inputs.json if environment.json is lost or damaged; only LOST if both are."""
+    found = read_object(folder.path / "environment.json")
+    if found is not None:
+        return recorded(folder)
+    kept = read_object(folder.path / FILE)
+    return {LOST: "lost"} if kept is None else {str(name): str(value) for name, value in kept.items()}
 
 
 def _by_card(folder: RunFolder) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from variations.configuration.overrides import typed_keys
 from variations.store.atomic import as_typed
 from variations.store.identity import changed_keys, covered, flatten
-from variations.store.inputs import other_modules, other_texts
+from variations.store.inputs import LOST, other_modules, other_texts
 from variations.store.row_files import keys_of_option
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
@@ -20,7 +20,10 @@ def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
     """Names of the inputs (texts, vocabulary, ids) that differ between two runs with one configuration of data.
 
     Inputs that only one of them has, or that are not known, do not count; for the code of own classes see `other_code`.
+    If one of the runs has lost their names, that is LOST.
     """
+    if LOST in (*ours.inputs, *theirs.inputs):
+        return [LOST]
     return other_texts(ours.inputs, theirs.inputs, ours.config, theirs.config)
 
 
@@ -62,7 +65,11 @@ def other_inputs(row: Row, base: Row) -> str | None:
     """A note if a row and its base row were trained or tested on different texts; None if not, or if unknown."""
     theirs = {run.seed: run for run in base.finished}
     for run in row.finished:
-        if run.seed in theirs and (names := differing(run, theirs[run.seed])):
+        names = differing(run, theirs[run.seed]) if run.seed in theirs else []
+        if LOST in names:
+            lost = "environment.json is lost or damaged, so it is unknown whether both were trained on the same texts"
+            return f"its or its base row's {lost} (seed {run.seed}): not compared"
+        if names:
             return f"its inputs differ from its base row's ({listed(names)}; seed {run.seed}): not compared"
     return None
 

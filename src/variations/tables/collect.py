@@ -9,7 +9,7 @@ from typing import Any
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, exchanged, intact_measurements, misplaced, result_fault
-from variations.store.inputs import recorded
+from variations.store.inputs import made_from
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.row_files import with_sizes
 from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_definition, told_apart
@@ -170,9 +170,9 @@ def stored(folder: RunFolder) -> Stored:
     if fault := misfit(folder, config, result) or absent_task(config):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
-    state, made_from = folder.shown_state(), recorded(folder)
+    state, inputs = folder.shown_state(), made_from(folder)
     measured = has_measurements(folder, result or {})
-    return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=measured)
+    return Stored(state, config, result or {}, reason, step, inputs=inputs, measured=measured)
 
 
 def absent_task(config: Mapping[str, Any]) -> str | None:

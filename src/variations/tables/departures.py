@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from variations.store.inputs import LOST
 from variations.tables.collect import SeedRun
 
 STOPPED_BY = {"max_minutes": "trainer.max_minutes", "callback": "a callback"}
@@ -32,10 +33,11 @@ def _lost_weights(config: Mapping[str, Any], result: Mapping[str, Any]) -> str |
 
 
 def _lost(run: SeedRun) -> list[str]:
-    """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
-    if run.measured or run.result.get("reused"):
-        return []
-    return ["its measurements (metrics.jsonl) are lost, damaged or not readable"]
+    """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end;
+    without its environment, on what it was trained."""
+    found = [] if run.measured or run.result.get("reused") else ["its measurements (metrics.jsonl)"]
+    found += [f"the names of its inputs ({LOST})"] if LOST in run.inputs else []
+    return [f"{what} are lost, damaged or not readable" for what in found]
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.differences import SAME, changes, in_words
+from variations.store.inputs import LOST
 from variations.store.ledger import RunFolder
 from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
@@ -298,7 +299,9 @@ def unlike(row: Row) -> list[str]:
         changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
         if changed:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
-        elif names := differing(finished[0], run) + other_code(finished[0], run):
+        elif LOST in (names := differing(finished[0], run)):
+            groups.setdefault(f"unknown inputs ({LOST} is lost or damaged)", []).append(str(run.seed))
+        elif names := names + other_code(finished[0], run):
             groups.setdefault(f"other inputs ({listed(names)})", []).append(str(run.seed))
         elif run.result.get("parameters") != finished[0].result.get("parameters"):
             groups.setdefault("another number of parameters", []).append(str(run.seed))

@@ -134,6 +134,7 @@ def write(
         }
         result |= {"source_tokens": 1_000_000, "target_tokens": 1_100_000, "padded_tokens": 50_000, "dropped_pairs": 0}
         result["hardware"] = {"accelerator": "cpu", "device": "CPU", "devices": 1, "threads": 2}
+        folder.write_environment({})
         folder.write_result(result)
     for kind, lines in zip(("src", "ref", "hyp"), texts or (), strict=False):
         (folder.hypotheses / f"test.{kind}").write_text("".join(f"{item}\n" for item in lines), encoding="utf-8")
