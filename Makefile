@@ -53,7 +53,7 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	echo "Installing variations and its dependencies into $(VENV); the first time, this takes some minutes"; \
 	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && ! $(PY) -m pip config list | grep -E 'index-url|find-links' >/dev/null; then \
 	  echo "No GPU was found here. Unless you start jobs here that use GPUs, save gigabytes by torch's CPU build: stop this with Ctrl-C,"; \
-	  echo "type export PIP_EXTRA_INDEX_URL=URL with the URL that https://pytorch.org/get-started/locally shows for Pip and CPU, and repeat this."; \
+	  echo "type export PIP_EXTRA_INDEX_URL=URL with the URL that https://pytorch.org/get-started/locally shows for Pip and CPU, and make again."; \
 	fi; \
 	$(NEW_PIP); \
 	$(INSTALL) --no-compile; \
@@ -71,7 +71,7 @@ docs: setup  ## build the documentation as a site in build/site
 demo: setup  ## train two models that differ in one thing, print their table, write its HTML report (some 5 minutes on 2 cores)
 	@echo "Does a Transformer need sinusoidal positions, or may it learn them? Two models of 1M parameters are trained side by"
 	@echo "side on 20,000 English-German sentence pairs. Ctrl-C is safe: the same command continues."
-	@$(PY) src/train.py --multirun sweep=demo || { status=$$?; echo "To go on with all of this: make demo"; exit $$status; }
+	@$(PY) src/train.py --multirun sweep=demo || { status=$$?; echo "To continue: make demo"; exit $$status; }
 	@$(PY) src/table.py sweep=demo
 	@echo
 	@echo "How to read it: the second row changes one thing in the first, its base row. Δ base is the difference in test BLEU. The"

@@ -6,6 +6,9 @@ import torch
 from variations.configuration.compose import compose_run
 from variations.models import build, count_parameters
 from variations.models.loss import Smoothing, cross_entropy
+from variations.planning.formats import PlanLine
+from variations.planning.rows import Planned
+from variations.store.rows import RowDefinition
 from variations.tasks.counting import state_bytes
 from variations.tasks.sequences.counting import activation_bytes
 from variations.tasks.translation.task import TASK
@@ -58,3 +61,10 @@ def test_activations_grow_with_the_batch_and_shrink_with_the_share_of_a_device()
     assert whole.parameters == halves.parameters
     assert whole.activations is not None and halves.activations is not None
     assert 1.9 < whole.activations / halves.activations < 2.1
+
+
+def test_changes_include_defaults_that_a_class_of_ones_own_declares(own_model: str) -> None:
+    row = compose_run([f"model.kind={own_model}", "model.options={width: 8}"])
+    planned = Planned("mine", RowDefinition("row", "Row"), row, compose_run())
+    told = f"model transformer→{own_model}, options.pooling mean, options.width 8"
+    assert PlanLine(planned).changes == told

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from variations.store.differences import alike, changes, differences, equal_rows
+from variations.store.differences import changes, differences, equal_rows
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -40,11 +40,3 @@ def test_rows_of_texts_in_other_folders_are_not_called_equal(configuration: Conf
 def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:
     row = configuration(seed=3, runs="/x", name="n", logger__kind="none", trainer__threads=2, variation__label="x")
     assert changes(configuration(), row) == {}
-
-
-def test_defaults_of_a_class_of_ones_own_are_differences(configuration: Configure, own_model: str) -> None:
-    row = configuration(model__kind=own_model, model__options={"width": 8})
-    assert differences(configuration(), row) == f"model transformer→{own_model}, options.pooling mean, options.width 8"
-    written = configuration(model__kind=own_model, model__options={"width": 8, "pooling": "mean"})
-    assert changes(row, written) == {}
-    assert len(alike({"row": row, "written": written})) == 1

@@ -212,7 +212,10 @@ def test_beats_show_in_the_file(tmp_path: Path) -> None:
 def test_a_run_waits_in_a_queue_until_its_job_begins(tmp_path: Path) -> None:
     assert not waits(tmp_path)
     queued = Lease.claim(tmp_path, None, "queued", pool="slurm")
-    assert queued is not None
+    assert queued is not None and waits(tmp_path)
+    queued.record = replace(queued.record, pid=2**22 + 1)  # the sweep is killed before it submits the run
+    queued.beat()
+    assert not waits(tmp_path)
     queued.beat(key="17_3")
     assert waits(tmp_path)
     queued.record = replace(queued.record, place="another machine", host="far")

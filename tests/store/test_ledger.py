@@ -324,7 +324,7 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
 def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
     (folder.path / "status.json").write_text(text)
     with pytest.raises(
-        UserError, match=r"status\.json.*; delete it, and start the run again: what its other files have is used\.$"
+        UserError, match=r"status\.json.*; delete it, and start the run again: it continues from its checkpoints\.$"
     ):
         folder.state()
 

@@ -177,6 +177,8 @@ def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
         ("JobState=RUNNING Reason=None", ExitCode.PREEMPTED),
         ("JobState=COMPLETING Reason=TimeLimit", ExitCode.PREEMPTED),
         ("JobState=COMPLETING Reason=None", ExitCode.TERMINATED),  # what Slurm 22.05 says after scancel
+        ("JobState=CANCELLED Reason=None PreemptTime=None", ExitCode.TERMINATED),
+        ("JobState=COMPLETING Reason=None PreemptTime=2026-11-28T12:00:00", ExitCode.PREEMPTED),
         ("", ExitCode.PREEMPTED),  # no answer
     ],
 )

@@ -87,6 +87,10 @@ def test_a_continued_run_that_has_lost_its_environment_was_trained_by_unknown_co
     folder, present = interrupted
     path = folder.path / "environment.json"
     path.unlink() if damage is None else path.write_text(damage)
+    for _ in range(2):  # a test that is stopped and repeated trains nothing
+        folder.write_environment(present, trains=False)
+        assert folder.trained_by()[-1].startswith("code unknown")
+    path.unlink() if damage is None else path.write_text(damage)
     (remark,) = run.run(folder.path)["remarks"]
     assert remark.startswith("trained with several versions of this project's code (code unknown; ")
     assert str(present["code"]) in remark

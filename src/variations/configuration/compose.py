@@ -72,7 +72,7 @@ def register_resolvers() -> None:
 
 
 def _variable(name: str, *default: Any) -> str | None:
-    """OmegaConf's own `${oc.env:NAME,DEFAULT}`; a configuration that was composed before with other values is stale."""
+    """OmegaConf's own `${oc.env:NAME,DEFAULT}`, which notes the name: a cached configuration depends on its value."""
     _READ.add(name)
     return env(name, *default)
 

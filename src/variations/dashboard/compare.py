@@ -195,9 +195,9 @@ class _Pairs:
         return f"{measure.label} depends on {found}, which differs" if found else None
 
     def _other_texts(self, at: int) -> str | None:
-        if LOST in (*self.inputs[0], *self.inputs[at]):
-            return f"{LOST} of one of them is lost or damaged, so it is unknown whether their texts are the same"
         names = other_texts(self.inputs[0], self.inputs[at], self.runs[0].config, self.runs[at].config)
+        if LOST in names:
+            return f"{LOST} of one of them is lost or damaged, so it is unknown whether their texts are the same"
         return f"its inputs differ ({listed(names)})" if names else None
 
     def _items(self, at: int, measure: Measure) -> Items | None:

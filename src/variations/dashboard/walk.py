@@ -22,7 +22,7 @@ from variations.system.file_times import is_settled
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
 """The name in a run, and in a record."""
-WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
+WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", "inputs.json", *METRICS, "attention.json")
 """Files of a run that are watched for changes."""
 DEPTH = 6
 """Depth of folders below the root that are searched for runs."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from variations.configuration.foreign import filled
 from variations.configuration.tasks import named
 from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
@@ -68,7 +69,9 @@ class PlanLine:
         """Changes from its base row; for a base row, its main settings."""
         config, base = self.row.config, self.row.base
         if config is None or base is not None:
-            return differences(asdict(base), asdict(config)) if config is not None and base is not None else ""
+            if config is None or base is None:
+                return ""
+            return differences(filled(asdict(base)), filled(asdict(config)))
         return str(named(config.task).settings(config))
 
 
@@ -338,7 +341,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
         ),
     ]
     rows = [line.row for line in lines if line.row.launches and not line.row.reuses]
-    configs = {row.definition.row: asdict(row.config) for row in rows if row.config is not None}
+    configs = {row.definition.row: filled(asdict(row.config)) for row in rows if row.config is not None}
     return [*_bases(lines), *equal_rows(configs), *replaced(configs), *(remark for applies, remark in told if applies)]
 
 

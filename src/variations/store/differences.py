@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from variations.configuration.foreign import filled
 from variations.configuration.tasks import task_of
 from variations.store.identity import covered, defaults, flatten, is_incidental
 
@@ -31,7 +30,7 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     Derived defaults are compared by their values. Keys without effect do not count; the task names them.
     """
     order, task = defaults(config), task_of(config)
-    before, after = task.effective(flatten(filled(base))), task.effective(flatten(filled(config)))
+    before, after = task.effective(flatten(base)), task.effective(flatten(config))
     counts = _counting(config, after)
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
@@ -54,7 +53,7 @@ def alike(configs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """The names of `configs` in groups, within which `changes` finds nothing."""
     groups: dict[str, list[str]] = {}
     for name, config in configs.items():
-        values = defaults(config) | task_of(config).effective(flatten(filled(config)))
+        values = defaults(config) | task_of(config).effective(flatten(config))
         counts = _counting(config, values)
         effective = {key: value for key, value in values.items() if counts(key)}
         groups.setdefault(json.dumps(effective, sort_keys=True, default=str), []).append(name)

@@ -74,7 +74,7 @@ def version(stored: Mapping[str, Any]) -> str:
     """The code of a stored environment for readers: `code 0a1b2c3d4e5f, commit 502be67b`."""
     git = stored.get("git")
     commit = git.get("commit") if isinstance(git, dict) else None
-    return f"code {stored.get('code') or 'unknown'}" + (f", commit {commit[:8]}" if isinstance(commit, str) else "")
+    return f"code {stored.get('code')}" + (f", commit {commit[:8]}" if isinstance(commit, str) else "")
 
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:

@@ -76,7 +76,10 @@ def other_texts(
     """Names of the texts, vocabularies and ids that differ between two runs with one configuration of data.
 
     Those of runs whose configurations of data differ are not the same things. Names that only one run has do not count.
+    If one of the runs has lost its names, the answer is LOST.
     """
+    if LOST in (*here, *there):
+        return [LOST] if _data(config) == _data(other) else []
     names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
     return sorted(names) if names and _data(config) == _data(other) else []
 

@@ -148,7 +148,7 @@ def silent(folder: Path, *others: Path) -> bool:
 def waits(folder: Path) -> bool:
     """Return whether a run waits in a queue, as the sweep that submitted it, or its job, has written; for readers only.
 
-    A cluster keeps the run when its sweep has ended, and its queue may have dropped it since.
+    Slurm keeps the run when its sweep has ended, and may have dropped it since.
     """
     try:
         record = read(folder)
@@ -156,7 +156,7 @@ def waits(folder: Path) -> bool:
         return False
     if record is None or record.state != "queued" or record.is_copy(folder):
         return False
-    return record.pool not in (None, "local") or record.process.alive() is True
+    return (record.pool == "slurm" and record.key is not None) or record.process.alive() is True
 
 
 class Lease:

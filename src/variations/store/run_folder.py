@@ -129,12 +129,11 @@ class RunFolder:
         return any(self.checkpoints.glob("step*.ckpt"))
 
     def _trained_to(self) -> int | None:
-        """Step of the latest checkpoint ever written, by status.json, or if that is lost by the result; None: none."""
-        stored = self._read_json("status.json", tolerant=True)
-        if stored is None:
+        """Step of the latest checkpoint ever written, by status.json or else by the result; None before the first."""
+        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
+        if step is None:  # or status.json was lost
             result = self._read_json("result.json", tolerant=True) or {}
-            stored = {} if result.get("reused") else {"checkpoint": result.get("steps")}
-        step = stored.get("checkpoint")
+            step = None if result.get("reused") else result.get("steps")
         return step if isinstance(step, int) else None
 
     def refuse_lost_checkpoints(self) -> None:
@@ -442,12 +441,13 @@ class RunFolder:
             trains: There are updates left. Else its `code` stays that of the training.
         """
         former = read_object(self.path / "environment.json")
-        other = former is None or former.get("code") not in (None, environment.get("code"))  # None: lost
-        former = former or {}
+        if former is None:  # lost, unless this is the first
+            former = {"code": "unknown"} if self.has_checkpoint() else {}
+        other = former.get("code") not in (None, environment.get("code"))
         step = self.newest_checkpoint(sound=True) if other else None
         kept = self.path / f"environment-{step}.json"
         if step is not None and not trains:
-            environment = {**environment, "code": former.get("code")}
+            environment = {**environment, "code": former["code"]}
         elif step is not None and not kept.exists():
             write_json(kept, former)
         elif step is not None and (read_object(kept) or {}).get("code") == environment.get("code"):

@@ -11,7 +11,7 @@ from variations.store.process_identity import Process, answers
 from variations.system.errors import UserError
 
 STATES = ("running", "finished", "failed", "interrupted", "pruned")
-DELETE_IT = "; delete it, and start the run again: what its other files have is used"
+DELETE_IT = "; delete it, and start the run again: it continues from its checkpoints"
 """Advice for a status.json that is damaged."""
 
 

@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from variations.configuration.compose import to_dict
+from variations.configuration.foreign import filled
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
 from variations.store.contents import refuse_damaged, score
@@ -201,11 +202,11 @@ def _named(outcomes: Sequence[Outcome]) -> str:
 
 def idle_rows(outcomes: Iterable[Outcome]) -> list[str]:
     """Warnings about rows that train equal networks, and about values in their files that have been replaced."""
-    configs: dict[str, dict[str, Any]] = {}
+    configs: dict[str, Mapping[str, Any]] = {}
     for outcome in outcomes:
         config, row = outcome.job.config, outcome.job.row
         if row not in configs and not (config.sweep.reuse and config.variation.reuse):
-            configs[row] = to_dict(config)
+            configs[row] = filled(to_dict(config))
     return [*equal_rows(configs), *replaced(configs)]
 
 

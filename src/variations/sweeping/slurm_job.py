@@ -169,9 +169,11 @@ def _runs_on() -> bool:
 
 
 def _cancelled() -> bool:
-    """Whether Slurm is ending this job for another reason than its time limit."""
+    """Whether Slurm is ending this job, neither at its time limit nor for a more urgent one."""
     found = _described()
-    return not {"JobState=COMPLETING", "JobState=CANCELLED"}.isdisjoint(found) and "Reason=TimeLimit" not in found
+    preempted = any(word.startswith("PreemptTime=") and word != "PreemptTime=None" for word in found)
+    ends = not {"JobState=COMPLETING", "JobState=CANCELLED"}.isdisjoint(found)
+    return ends and "Reason=TimeLimit" not in found and not preempted
 
 
 def _described() -> list[str]:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 
 from variations.configuration.compose import to_dict
 from variations.configuration.faults import averaged_steps
@@ -212,7 +213,9 @@ class Loop(pl.Callback):
         self._saved_step = step
         self.folder.measurements.sync()  # after a power cut, no checkpoint may lack its earlier lines
         self._measured = self.folder.measurements.fingerprint()
-        self._known = {name: value.clone() for name, value in trainer.callback_metrics.items()}
+        self._known = {
+            name: torch.as_tensor(value).detach().clone() for name, value in trainer.callback_metrics.items()
+        }
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)

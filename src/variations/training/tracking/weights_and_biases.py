@@ -106,7 +106,7 @@ class WeightsAndBiases:
                 return wandb.init(
                     mode=mode,
                     resume="allow" if mode == "online" else None,
-                    reinit="create_new",  # a run of the user's own in this process goes on
+                    reinit="create_new" if wandb.run else None,  # a run of the user's own in this process goes on
                     **self._facts(),
                 )
         except wandb.errors.Error as error:
@@ -118,7 +118,8 @@ class WeightsAndBiases:
                 f"logger.mode=online, but W&B answers: {told}. Log in with `wandb login` (or WANDB_API_KEY), or leave "
                 "logger.mode out: the run is then logged offline, and `wandb sync` sends it later."
             )
-        wandb.teardown()  # otherwise it reports that the identifier is in use
+        if wandb.run is None:  # otherwise it reports that the identifier is in use
+            wandb.teardown()
         log.warning("W&B cannot be reached, so this run is logged offline; `wandb sync` sends it later. (%s)", told)
         return self._started("offline")
 
@@ -209,7 +210,8 @@ class WeightsAndBiases:
         import wandb
 
         with suppress(Exception):
-            wandb.teardown()
+            if wandb.run in (None, self.run):
+                wandb.teardown()
 
 
 def tags(config: RunConfig) -> list[str]:
