@@ -210,3 +210,13 @@ def test_marks_run_past_z_without_repeating() -> None:
     assert marks[25:28] == ["z", "aa", "ab"]
     assert len(set(marks)) == 60
     assert book.mark(["note 0"]) == ("a",)
+
+
+@pytest.mark.slow
+def test_a_score_of_the_published_kind_is_named_only_beside_its_column(full: Table) -> None:
+    measure = full.task.measure(full.task.published("dev_bleu").measures[0])
+    text = f"Measured in the same way as the published dev BLEU: {measure.label}."
+    assert text not in full.remarks
+    found = about(replace(full, measures=[*full.measures, measure]))
+    assert found[text] == {measure.key}
+    assert measure.key not in found[next(told for told in found if told.startswith("Published dev BLEU: "))]

@@ -118,12 +118,13 @@ def _published(table: Table) -> dict[str, set[str]]:
     for key in keys:
         kind = table.task.published(key)
         if kind.text and not table.part(key):
-            shown = [measure.label for measure in table.columns if measure.key in kind.measures[:1]]
+            ours = [measure for measure in table.columns if measure.key in kind.measures[:1]]
             noted = any(key in line.published and line.row.definition.note for line in table.lines)
             but = ", except where a row's footnote says otherwise" if noted else ""
-            same = f" Measured in the same way{but}: {shown[0]}." if shown else ""
             compared = {f"against_published.{measure}" for measure in kind.measures}
-            found[f"Published {kind.label}: {kind.text}, {kind.convention}.{same}"] = _columns_of(key) | compared
+            found[f"Published {kind.label}: {kind.text}, {kind.convention}."] = _columns_of(key) | compared
+            for measure in ours:
+                found[f"Measured in the same way as the published {kind.label}{but}: {measure.label}."] = {measure.key}
     if "params_millions" in keys:
         found["Published parameters are in millions, as printed."] = _columns_of("params_millions")
     return found
