@@ -1,5 +1,6 @@
 """Sweeps on a real Slurm on this machine: two nodes, one of them simulated, with two simulated GPUs each."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -184,7 +185,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
         keys.append(pool.submit(PooledRun(tmp_path / name, name)))
     assert pool.ended() == []
     assert all(pool.alive(key) for key in keys)
-    job = said[0].rpartition(" ")[2].rstrip(".")
+    (job,) = re.findall(r"^2 runs in Slurm's queue as job (\d+): \1_0 is a, \1_1 is b\.$", said[0])
     text = subprocess.run(["scontrol", "show", "job", f"{job}_1"], capture_output=True, text=True, check=True).stdout
     for fact in ("TimeLimit=00:07:00", "MinMemoryNode=1.50G", "CPUs/Task=2", "gpu:2", "Requeue=1"):
         assert fact in text, (fact, text)

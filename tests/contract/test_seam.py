@@ -72,6 +72,7 @@ def table(line: Line, tmp_path: Path) -> Table:
                 {"task": "line", "seed": seed, "data": {"name": "a line"}, "trainer": {"devices": 1}},
             )
             write_json(folder / "result.json", {"scores": {"test": {"mse": {"value": float(errors.mean())}}}})
+            write_json(folder / "environment.json", {})
             write_json(folder / "status.json", {"state": "finished"})
             np.save(folder / "errors.npy", errors)
     rows = (RowDefinition("right", "right"), RowDefinition("wrong", "wrong", base="right"))

@@ -35,6 +35,7 @@ def make_run(store: Path) -> Callable[..., RunFolder]:
         folder = RunFolder(run_home(store, sweep="q", row=row, seed=seed)).create(config | {"seed": seed})
         for line in lines:
             folder.measurements.append(line)
+        folder.write_environment({})
         folder.write_result({"schema": 1, "scores": {}, "loss": {"test_nll": test_nll}})
         folder.set_status("finished")
         return folder
