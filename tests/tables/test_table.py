@@ -454,3 +454,12 @@ def test_footnotes_state_a_part_of_the_training_text(
 ) -> None:
     make_run("papers", "base", 1, 30.0, config=configuration(data__train_pairs=5000))
     assert "Measured on toy en-de, the first 5,000 training pairs, recipe" in " ".join(read(seeds=[1]).remarks)
+
+
+def test_footnotes_state_what_replaces_the_scale_of_a_recipe(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    typed = {"sweep__overrides": ["data=toy", "size=tiny"], "sweep__typed": ["trainer.max_steps=200"]}
+    make_run("papers", "base", 1, 30.0, config=configuration(recipe__scale={"width": 0.25}, **typed))
+    told = "recipe quick (widths × 0.25 of the paper's, but size=tiny trainer.max_steps=200), "
+    assert told in " ".join(read(seeds=[1]).remarks)

@@ -181,9 +181,19 @@ class SequenceTask(Task):
         return replace(config, trainer=trainer, recipe=replace(config.recipe, batch_tokens=tokens))
 
 
+RESIZING = ("size", "model.N", "model.d_model", "model.d_ff", "trainer.max_steps")
+
+
 def scale_name(config: Mapping[str, Any]) -> str:
     """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `unscaled`."""
     scale = (config.get("recipe") or {}).get("scale") or {}
     factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
     shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
     return f"{', '.join(shrunk)} of the paper's" if shrunk else UNSCALED
+
+
+def resized(config: Mapping[str, Any]) -> list[str]:
+    """Overrides of all rows of a sweep that replace what a recipe scales."""
+    sweep = config.get("sweep") or {}
+    lines = dict.fromkeys([*(sweep.get("overrides") or []), *(sweep.get("typed") or [])])
+    return [line for line in lines if str(line).partition("=")[0] in RESIZING]

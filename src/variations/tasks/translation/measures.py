@@ -10,7 +10,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.sequences.stored import reference_digest
-from variations.tasks.sequences.task import UNSCALED, scale_name
+from variations.tasks.sequences.task import UNSCALED, resized, scale_name
 from variations.tasks.task import Task, values_of
 
 if TYPE_CHECKING:
@@ -213,7 +213,9 @@ class Measures(Task):
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
-        scale = f" ({self.scale(config)})" if scaled else ""
+        other = resized(config)
+        but = f", but {' '.join(other)}" if other else ""
+        scale = f" ({self.scale(config)}{but})" if scaled else ""
         case = ", lower-cased" if data.get("lowercase") else ""
         part = f", the first {data['train_pairs']:,} training pairs" if data.get("train_pairs") else ""
         return (
