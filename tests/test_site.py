@@ -70,6 +70,15 @@ def test_a_link_to_a_source_file_leads_to_its_copy(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_each_theme_has_its_pictures(site: Path) -> None:
+    page = (site / "dashboard.html").read_text(encoding="utf-8")
+    light = re.findall(r'src="images/([\w-]+)-light\.png#only-light"', page)
+    dark = re.findall(r'src="images/([\w-]+)-dark\.png#only-dark"', page)
+    assert light == dark and len(light) > 5
+    assert '-light.png"' not in page
+
+
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
     loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?:[^\"]+)", page)

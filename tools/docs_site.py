@@ -25,6 +25,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r'(\]\(|\b(?:src|srcset|href)=")(?!\w+:|#)([^)"#\s]+)(#[^)"\s]*)?(?=[)"])')
 """The targets of links and pictures, in Markdown and in HTML."""
+PICTURE = re.compile(r"!\[([^]]*)\]\(([^)\s]+)-light\.png\)")
+"""A picture of which there is another one, -dark.png, for the dark theme."""
 CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".ipynb": "json"}
 
@@ -57,7 +59,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if f"<!-- generated: {name} -->" in markdown:
             markdown = markdown.replace(f"<!-- generated: {name} -->", "\n".join(make()))
     original = uri.removeprefix("source/").removesuffix(".md") if uri.startswith("source/") else f"docs/{uri}"
-    return redirected(markdown, posixpath.dirname(original), posixpath.dirname(uri))
+    return themed(redirected(markdown, posixpath.dirname(original), posixpath.dirname(uri)))
 
 
 def source_uri(path: str) -> str:
@@ -94,6 +96,11 @@ def redirected(markdown: str, folder: str, page_folder: str) -> str:
     parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def themed(markdown: str) -> str:
+    """The page with both pictures of each pair, of which the site shows the one of its theme."""
+    return PICTURE.sub(r"![\1](\2-light.png#only-light)![\1](\2-dark.png#only-dark)", markdown)
 
 
 def source_page(path: Path) -> str:

@@ -66,6 +66,17 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)
 
 
+@pytest.mark.parametrize(("waiting", "words"), [("starting", "85 s\n"), ("queued", "85 s since it was submitted\n")])
+def test_the_seconds_of_a_queued_run_are_said_to_contain_its_wait(
+    waiting: str, words: str, rows: Callable[..., list[Outcome]]
+) -> None:
+    (row,) = outcomes = rows("a")
+    row.state, row.seconds = "finished", 85.0
+    written = StringIO()
+    Overview(Console(file=written, width=200), waiting).ended(outcomes, row)
+    assert written.getvalue() == f"[1/1] a, seed 1: finished, {words}"
+
+
 def test_the_time_left_of_a_row_ends_with_its_minutes(rows: Callable[..., list[Outcome]]) -> None:
     (row,) = outcomes = rows("a", changes=["trainer.max_steps=100000", "trainer.max_minutes=1"])
     RunFolder(row.folder.path).create(to_dict(row.job.config))

@@ -35,6 +35,12 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
     assert notes["learned"] == ()
     assert notes["sinusoidal"] == ("its configuration is that of its base row", f"finished with {told}")
     assert notes["swapped"] == ("its configuration is that of its base row", f"finished with {told}")
+    shutil.rmtree(store / "quickstart" / "learned_positions")
+    steep = [{"step": step, "dev/nll": loss} for step, loss in ((800, 0.5), (1000, 0.2))]
+    make_run("quickstart", "learned_positions", 1, 1.0, config=swapped, metrics=steep)
+    line = build(define(sweep, store=store), store).lines[1]
+    assert line.untrained is not None
+    assert line.notes[0] == "its configuration is that of its base row"
 
 
 @pytest.mark.parametrize(

@@ -42,17 +42,20 @@ def remembered(folder: RunFolder) -> dict[str, str]:
 
 def recorded(folder: RunFolder) -> dict[str, str]:
     """Name and SHA-256 of each input by environment.json, which records have too; empty if it cannot be read."""
-    found = (read_object(folder.path / "environment.json") or {}).get("data")
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    return _named(read_object(folder.path / "environment.json"))
 
 
 def made_from(folder: RunFolder) -> dict[str, str]:
     """As `recorded`, or by inputs.json if environment.json is lost or damaged; only LOST if both are."""
-    found = read_object(folder.path / "environment.json")
-    if found is not None:
-        return recorded(folder)
+    if (environment := read_object(folder.path / "environment.json")) is not None:
+        return _named(environment)
     kept = read_object(folder.path / FILE)
     return {LOST: "lost"} if kept is None else {str(name): str(value) for name, value in kept.items()}
+
+
+def _named(environment: Mapping[str, Any] | None) -> dict[str, str]:
+    found = (environment or {}).get("data")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _by_card(folder: RunFolder) -> dict[str, str]:

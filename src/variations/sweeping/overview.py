@@ -74,7 +74,8 @@ class Overview:
         if score := outcome.score():
             words.append(f"{_measure(outcome)} {score}")
         if outcome.seconds is not None:
-            words.append(f"{outcome.seconds:.0f} s")
+            queue = " since it was submitted" if self.pace.waiting == "queued" else ""
+            words.append(f"{outcome.seconds:.0f} s{queue}")
         reason = f": {outcome.reason}" if outcome.reason else ""
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
 

@@ -95,11 +95,11 @@ def _settings(table: Table) -> list[str]:
 
 
 def _scaled(table: Table) -> list[str]:
-    """The sizes of base rows whose names are those of the paper's, larger, networks."""
+    """The sizes of base rows that are scaled below the paper's."""
     bases = [line for line in table.lines if line.base is None and line.published and line.row.config]
     sizes = [(line.label, task_of(line.row.config).scaled_sizes(line.row.config)) for line in bases]
     told = "; ".join(f"{label} has {found}" for label, found in sizes if found)
-    return [f"Rows keep the names of the paper's sizes, which are scaled here: {told}."] if told else []
+    return [f"The paper's sizes are scaled here: {told}."] if told else []
 
 
 def _conventions(table: Table) -> dict[str, list[Measure]]:

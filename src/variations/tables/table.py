@@ -190,7 +190,8 @@ def _line(
                 delta[measures[0].key] = paired(tested, base.values(measures[0]))
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
-            notes += [typed] if (typed := other_overrides(row, base)) else []
+        if not other and (typed := other_overrides(row, base)):
+            notes.append(typed)
     if verify:  # the tests have verified the first measure
         notes += tester.contradictions(row, measures[1:] if isinstance(found, RowTest) else measures)
     if why:

@@ -182,6 +182,7 @@ class SequenceTask(Task):
 
 
 RESIZING = ("size", "model.N", "model.d_model", "model.d_ff", "trainer.max_steps")
+"""Overrides that replace what a recipe scales."""
 
 
 def scale_name(config: Mapping[str, Any]) -> str:
@@ -193,7 +194,7 @@ def scale_name(config: Mapping[str, Any]) -> str:
 
 
 def resized(config: Mapping[str, Any]) -> list[str]:
-    """Overrides of all rows of a sweep that replace what a recipe scales."""
+    """The overrides in RESIZING that a run's sweep gave to all of its rows."""
     sweep = config.get("sweep") or {}
     lines = dict.fromkeys([*(sweep.get("overrides") or []), *(sweep.get("typed") or [])])
     return [line for line in lines if str(line).partition("=")[0] in RESIZING]
