@@ -66,7 +66,7 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
     assert found["sentences"] == []
     assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
     assert any("q/started/seed1 has stored no texts" in note for note in found["notes"])
-    assert "q/other/seed1: debug=limit: a trial run, not a result" in found["notes"]
+    assert "q/other/seed1: debug=limit: a quick check, not a result" in found["notes"]
 
 
 @pytest.mark.usefixtures("pair")

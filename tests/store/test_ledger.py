@@ -505,7 +505,7 @@ def test_a_trial_run_does_not_hide_a_finished_one(tmp_path: Path, configuration:
     folder.set_status("finished")
     trial = TranslationConfig(force=True)
     trial.debug.name = "limit"
-    with pytest.raises(UserError, match=r"would show the trial run \(debug=limit\) in its place: give the trial"):
+    with pytest.raises(UserError, match=r"would show the quick check \(debug=limit\) in its place: give that"):
         workplace(home, trial)
     assert workplace(home, TranslationConfig(force=True)).name == "seed1-attempt2"
 

@@ -377,7 +377,7 @@ def test_training_that_ended_early_or_was_changed_is_marked(
 
 def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
     make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
-    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a trial run, not a result",)
+    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a quick check, not a result",)
 
 
 def test_what_lightning_is_given_besides_the_recipe_is_marked(

@@ -29,7 +29,8 @@ class DashboardConfig:
     runs: str = "runs"
     """Root of the run store."""
     host: str = "127.0.0.1"
-    """Address to listen on. The default can be reached only from this machine; with others, anyone can see all runs."""
+    """Address to listen on. The default can be reached only from this machine; with another address, everyone who can
+    reach it can see all runs."""
     port: int = number(8484, ge=0, le=65535)
     """Port; 0: any free one."""
     sweep: SweepConfig = field(default_factory=SweepConfig)

@@ -39,7 +39,7 @@ class FiguresConfig(Asked, SweepKeys):
     metric: str = AUTO
     """The quantity in learning_curves and convergence, such as dev/nll; auto: the one that fits the sweep's metric."""
     x: str | None = choice(None, *COSTS)
-    """The one cost against which learning_curves draws; null: all that runs of the task count, a panel for each."""
+    """Cost on the x axis of learning_curves; null: one panel for each cost that the task's runs record."""
     window: int = number(5, ge=1)
     """Window of the moving average in branch_weights, in measurements; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
@@ -49,7 +49,7 @@ class FiguresConfig(Asked, SweepKeys):
 
 
 def draw(config: FiguresConfig) -> None:
-    """Draw figures of stored runs as SVG or PNG, and print the name of each file.
+    """Draw figures of stored runs as SVG, PNG or PDF, and print the name of each file.
 
     learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts show what runs measured;
     attention shows every layer and head of a trained run for one sentence; drawings show single items of a tested run,

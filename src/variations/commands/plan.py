@@ -33,7 +33,7 @@ class PlanConfig(RunConfig):
     devices: int | None = number(None, ge=1)
     """Runs at the same time, for the total time; null: sweep.at_once, or one for each GPU here."""
     limit: float = number(10.0, gt=0)
-    """Seconds for which updates of each distinct shape are measured; start and decoding come on top."""
+    """Seconds of updates that are measured for each distinct shape; start and decoding take additional time."""
     fresh: bool = False
     """Repeat measurements that were made before on this machine."""
 

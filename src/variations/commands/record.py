@@ -18,7 +18,7 @@ class RecordConfig(SweepKeys):
     texts: bool = False
     """true: also the source and reference sentences of a corpus that is yours to publish."""
     replace: bool = False
-    """true: also replace records of another configuration or of other texts; a trial run (debug=…) never replaces an
+    """true: also replace records of another configuration or of other texts; a quick check (debug=…) never replaces an
     ordinary one."""
 
 
@@ -68,7 +68,7 @@ def _refused(done: Recorded, records: Path) -> list[str]:
     lines = [f"  - {records / name}: {why}" for name, why in done.refused.items()]
     advice = (
         "Record them elsewhere (records=FOLDER). replace=true replaces records, but no runs, and no ordinary records "
-        "by trial runs."
+        "by quick checks."
     )
     head = f"{len(done.refused)} {what} must not replace what is there:"
     return ["\n".join([head, *lines, advice])]

@@ -197,10 +197,10 @@ class ResumeConfig:
 
 @dataclass
 class DebugConfig:
-    """Short trial runs: tables mark their results, and no claim is judged by them."""
+    """Quick checks: tables mark their results, and no claim is judged by them."""
 
     name: str | None = None
-    """The kind of trial run; null: an ordinary run."""
+    """The kind of quick check; null: an ordinary run."""
     overfit_batches: int = number(0, ge=0)
     """Train and validate on this many batches of the training data; 0: off."""
     profiler: str | None = choice(None, "simple", "advanced", "pytorch")

@@ -216,7 +216,7 @@ class Lease:
         return self.folder / f"lease-{self.record.number}.json"
 
     def held(self) -> bool:
-        """Return whether this lease is still in force, and not one of its number in a folder that was made again."""
+        """Return whether this lease is still in force; one of its number in a recreated folder does not count."""
         found = read(self.folder)
         return found is not None and found.number == self.record.number and found.token in ("", self.record.token)
 

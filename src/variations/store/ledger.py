@@ -88,7 +88,7 @@ def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
     With `force`, the newest attempt is continued if `config` can do that. Makes no folder.
 
     Raises:
-        UserError: With `force`, a trial run (`debug`) would hide a finished one.
+        UserError: With `force`, a quick check (`debug`) would hide a finished one.
     """
     if config is None or not config.force:
         found = latest(path)
@@ -96,8 +96,8 @@ def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
     family = attempts(path)
     if config.debug.name and any(other.finished() and not _is_trial(other) for other in family):
         raise UserError(
-            f"{path} has a finished run, and tables would show the trial run (debug={config.debug.name}) in its place: "
-            "give the trial another name (name=…, a sweep: sweep.name=…)."
+            f"{path} has a finished run, and tables would show the quick check (debug={config.debug.name}) in its "
+            "place: give that another name (name=…, a sweep: sweep.name=…)."
         )
     return family[-1].path if family and _continues(family[-1], config) else next_attempt(path)
 

@@ -50,7 +50,7 @@ def replaced(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A sentence for each value in rows' files that overrides of the whole sweep have replaced.
 
     Args:
-        configs: The configuration of each row, by its name; trial runs (`debug`) are passed over.
+        configs: The configuration of each row, by its name; quick checks (`debug`) are passed over.
     """
     rows: dict[tuple[str, str, str], list[str]] = {}
     for name, config in configs.items():

@@ -102,7 +102,7 @@ class RunFolder:
     # Configuration --------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether this is the folder of a run, or may not be read."""
+        """Whether this is the folder of a run, or one that this user has no permission to read."""
         try:
             return (self.path / "config.yaml").is_file()
         except PermissionError:

@@ -70,7 +70,7 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
 
 
 def _overrides_of_file(head: RunConfig, given: Mapping[str, Override], typed: Sequence[str]) -> list[str]:
-    """The overrides of a sweep's file that neither typed ones nor the limits of a trial run replace."""
+    """The overrides of a sweep's file that neither typed ones nor the limits of a quick check replace."""
     keys = {line.partition("=")[0] for line in typed}
     if "debug" in given and not given["debug"].is_sweep_override():
         kind = str(given["debug"].value())

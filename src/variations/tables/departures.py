@@ -46,10 +46,10 @@ def seeds_named(seeds: Sequence[int]) -> str:
 
 
 def of_run(config: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """The same for one finished run: it was a trial run, its configuration was changed, or its training ended early."""
+    """The same for one finished run: a quick check, a changed configuration, or a training that ended early."""
     found = []
     if name := (config.get("debug") or {}).get("name"):
-        found.append(f"debug={name}: a trial run, not a result")
+        found.append(f"debug={name}: a quick check, not a result")
     if changed := result.get("changed"):
         found.append(f"not the result of one configuration (resume.allow): {', '.join(map(str, changed))}")
     if stopped := result.get("stopped"):

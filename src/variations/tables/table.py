@@ -283,7 +283,7 @@ def caveats(row: Row) -> list[str]:
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"trained with settings of Lightning that no recipe has: {', '.join(given)}")
-    debug = (row.config.get("debug") or {}).get("name")  # a trial run, and said to be one
+    debug = (row.config.get("debug") or {}).get("name")  # a quick check, and said to be one
     if row.tested and not debug and (unknown := task_of(row.config).unjudged(row.tested)):
         notes.append(unknown)
     misnamed = (task_of(run.config).misnamed(run.result) for run in row.finished)
@@ -311,7 +311,7 @@ def unlike(row: Row) -> list[str]:
 
 
 def _edited(row: Row) -> list[str]:
-    """What has changed in the row's file since the row was run; empty for a trial run."""
+    """What has changed in the row's file since the row was run; empty for a quick check."""
     variation = row.config.get("variation") or {}
     table, debug = variation.get("table"), (row.config.get("debug") or {}).get("name")
     if not row.finished or not table or debug:

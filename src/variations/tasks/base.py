@@ -61,10 +61,10 @@ class Data(Protocol):
     def train_dataloader(self) -> Any:
         """Batches of an epoch, in a loader of any kind. A run continues in mid-epoch from the loader's `state_dict`.
 
-        Of a loader without one, the batches that were done are loaded again and dropped, and the global random
-        generators are seeded for each epoch and batch (`training.loaders.Continuing`). That does not apply to several
-        loaders (a list, a `CombinedLoader`), which continue as Lightning lets them. On several ranks, a `DataLoader` is
-        shared out batch by batch, unless its sampler has `num_replicas` or its dataset is iterable.
+        If the loader has none, batches that were already trained on are loaded again and discarded, and the global
+        random generators are seeded for each epoch and batch (`training.loaders.Continuing`). That does not apply to
+        several loaders (a list, a `CombinedLoader`), which continue as Lightning lets them. On several ranks, a
+        `DataLoader` is shared out batch by batch, unless its sampler has `num_replicas` or its dataset is iterable.
         """
         ...
 
@@ -306,7 +306,7 @@ class Asked:
     heads: list[int] | None = None
     """Only these heads, from 1."""
     words: list[str] | None = None
-    """Only lines from these words, in the drawing of lines."""
+    """In the drawing with lines between words, draw only the lines that start at these words."""
 
 
 @dataclass(frozen=True)

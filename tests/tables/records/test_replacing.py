@@ -180,7 +180,7 @@ def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
         "1 run is not recorded, because it must not replace what is there:\n"
         f"  - {home}: decode.beam 4 → 7\n"
         "Record them elsewhere (records=FOLDER). replace=true replaces records, but no runs, and no ordinary records "
-        "by trial runs."
+        "by quick checks."
     )
     assert capsys.readouterr().out.endswith("1 recorded, 0 replaced, 0 unchanged, 0 not finished\n")
 
