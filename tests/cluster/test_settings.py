@@ -8,12 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from hydra_plugins.variations_launcher.ray import Ray
+from variations.configuration.compose import compose_run
 from variations.store.process_identity import Process
 from variations.sweeping import slurm_queue
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import RaySettings, SlurmSettings
 from variations.sweeping.slurm import _setup
-from variations.system.errors import UserError
+from variations.system.errors import ConfigError, UserError
 
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 
@@ -58,6 +60,12 @@ def test_all_faults_of_ray_settings_are_told_at_once() -> None:
         f"{at}environment: '1' cannot be the name of a variable.",
     ]
     assert RaySettings(gpus=0.5).faults() == []
+
+
+def test_a_run_on_several_devices_shares_no_gpu() -> None:
+    configs = [compose_run(["trainer=ddp"])]
+    with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=0.5: a run with trainer.devices=2 takes whole GPUs"):
+        Ray(gpus=0.5).pool(configs)
 
 
 def test_values_never_become_commands_of_the_batch_script() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from variations.configuration.compose import compose_run, from_dict
-from variations.configuration.faults import faults
+from variations.configuration.faults import averaged_steps, faults
 from variations.tasks.translation.config import TranslationConfig
 
 
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "averaging": (
         {"recipe__average": 5, "recipe__average_every": 1500, "trainer__max_steps": 1000},
-        "need 7500 steps, more than trainer.max_steps=1000: set recipe.average=1, or recipe.average_every=100",
+        "need more than 6000 steps, but trainer.max_steps=1000: set recipe.average=1 or recipe.average_every=100",
     ),
     "more averages than are stored": (
         {"recipe__average": 70, "trainer__max_steps": 1000},
@@ -152,6 +152,13 @@ def test_fault_is_named_alone_with_its_remedy(name: str) -> None:
     found = faults(configured(**changes))
     assert len(found) == 1
     assert expected in found[0]
+
+
+def test_as_many_averages_as_are_stored_are_no_fault() -> None:
+    """Steps 10, 35, 60, 85 and 110."""
+    found = configured(recipe__average=5, recipe__average_every=25, trainer__max_steps=110)
+    assert faults(found) == []
+    assert averaged_steps(found) == {10, 35, 60, 85, 110}
 
 
 def test_defaults_have_no_fault() -> None:

@@ -7,7 +7,7 @@ import pytest
 from variations.configuration.compose import compose_run
 from variations.planning.cost import preparation, run_cost
 from variations.planning.formats import size
-from variations.tables.grid import duration
+from variations.system.quantities import duration
 
 STEPS = ["trainer.max_steps=1000", "trainer.val_every=300", "trainer.val_bleu=50"]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from variations.planning import price, rows
 from variations.planning.price import Path, Piece, longest_first
 
 
@@ -30,3 +31,18 @@ def test_a_leader_that_is_not_to_be_run_is_not_waited_for() -> None:
 @pytest.mark.parametrize("places", [1, 7])
 def test_nothing_takes_no_time(places: int) -> None:
     assert longest_first([], places) == Path(0.0, [])
+
+
+def test_a_plan_runs_as_many_at_once_as_the_launch_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On GPUs `sweep.at_once` is a limit, too; `auto` without GPUs is a CPU."""
+
+    def at_once(gpus: int, *words: str) -> int:
+        monkeypatch.setattr(price, "visible_gpus", lambda kind: [] if kind == "cpu" else ["0"] * gpus)
+        monkeypatch.setattr(rows, "on_gpus", lambda kind: kind != "cpu" and gpus > 0)
+        found = rows.plan_rows(["sweep=quickstart", "rows=[transformer]", *words])
+        return price._places(found)
+
+    assert at_once(8, "trainer=gpu", "sweep.at_once=null") == 8
+    assert at_once(8, "trainer=gpu", "sweep.at_once=2") == 2
+    assert at_once(8, "trainer=ddp", "sweep.at_once=null") == 4
+    assert at_once(0, "trainer.accelerator=auto", "sweep.at_once=3") == 3

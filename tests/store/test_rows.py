@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from variations.configuration.schema import SweepConfig
+from variations.store import row_files
 from variations.store.row_files import label_of
 from variations.store.rows import RowDefinition, define, load_row, told_apart
 from variations.system.errors import UserError
@@ -210,6 +211,16 @@ def test_a_size_of_the_paper_is_followed_by_the_one_of_the_run(row: str, label: 
     scaled = {"variation": variation, "recipe": {"scale": {"width": 0.25, "depth": 0.5, "steps": 0.05}}}
     assert label_of(scaled, row) == shown
     assert label_of({"variation": variation, "recipe": {"scale": {"width": 1, "depth": 1, "steps": 1}}}, row) == label
+
+
+def test_only_the_size_that_is_scaled_is_followed_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    named, scaled = {"table": "t", "row": "r"}, {"recipe": {"scale": {"width": 0.25}}}
+    monkeypatch.setattr(row_files, "stated", lambda row, table: {"model.h": 8, "model.d_k": "${width:8}"})
+    assert row_files.with_sizes("h=8, d_k=8", named, scaled) == "h=8, d_k=8 (here 2)"
+    both = {"model.d_k": "${width:16}", "model.d_v": "${width:16}"}
+    monkeypatch.setattr(row_files, "stated", lambda row, table: both)
+    shown = row_files.with_sizes("d_k=16, d_v=16", named, scaled)
+    assert shown == "d_k=16 (here 4), d_v=16 (here 4)"
 
 
 def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:

@@ -123,6 +123,32 @@ def test_each_run_has_a_gpu_of_its_own(make: Make, tmp_path: Path) -> None:
     assert [seen(tmp_path, name)[0] for name in ("one", "other")] == ["4", "5"]
 
 
+def test_runs_of_another_sweep_leave_no_gpu_free(make: Make, tmp_path: Path) -> None:
+    pool = make(gpus=["0", "1"])
+    pool.adopt(run(tmp_path, "elsewhere"), Process.of().key)
+    assert pool.room() == 1
+    pool.submit(run(tmp_path, "here"))
+    assert pool.room() == 0
+
+
+def test_the_cores_are_shared_by_the_runs_that_fit_the_gpus(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "cores", lambda: 16)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert make(8, gpus=["0"]).threads() is None  # one run at a time
+    assert make(8, gpus=["0", "1"]).threads() == 8
+    assert make(2, gpus=["0", "1"], per_gpu=4).threads() == 8
+
+
+def test_a_signal_without_a_name_is_told_by_its_number(make: Make, tmp_path: Path) -> None:
+    pool = make(1)
+    process = Process.from_key(pool.submit(run(tmp_path, "slow")))
+    seen(tmp_path, "slow")
+    assert process is not None
+    os.kill(process.pid, signal.SIGRTMIN + 1)
+    (ended,) = all_ended(pool)
+    assert ended.reason == f"ended by signal {int(signal.SIGRTMIN) + 1}"
+
+
 def test_several_runs_share_a_gpu_and_one_run_may_take_several(make: Make, tmp_path: Path) -> None:
     pool = make(gpus=["0", "1"], per_gpu=2)
     assert pool.room() == 4

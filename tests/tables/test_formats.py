@@ -14,9 +14,10 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.system.quantities import duration, hours_text, scientific
 from variations.tables.footnotes import about
 from variations.tables.formats import Look, latex_escape, render, terminal
-from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
+from variations.tables.grid import Notebook, delta, lay_out, millions
 from variations.tables.table import Table, build, document
 from variations.tables.text import Cell, Column, Grid, _fitting, select
 
@@ -200,6 +201,7 @@ def test_numbers_are_printed_for_people() -> None:
     assert [delta(value) for value in (0.002, -0.001)] == ["+0.00", "−0.00"]  # an interval up to +0.00 contains zero
     assert [millions(value) for value in (2_568_192, 812_000, 812, None)] == ["2.57M", "812K", "812", ""]
     assert [duration(value) for value in (42.4, 200, 18_720)] == ["42 s", "3 min 20 s", "5 h 12 min"]
+    assert [hours_text(value) for value in (0.1372, 84.2, 1234.5)] == ["0.14", "84", "1,234"]
     assert [scientific(value) for value in (3.3e18, 1.25e14)] == ["3.3e18", "1.2e14"]
 
 

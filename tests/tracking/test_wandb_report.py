@@ -146,3 +146,19 @@ def test_a_report_that_failed_leaves_one_workspace_however_often_it_is_tried(
             wandb_report._save(config, Any, tmp_path / "saved.json")
     wandb_report._save(config, Any, tmp_path / "saved.json")
     assert [workspace._internal_id for workspace in workspaces] == ["id0"] * 3
+
+
+def test_a_store_that_cannot_be_written_is_told_before_anything_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    from variations.commands import wandb_report
+
+    asked: list[str] = []
+    monkeypatch.setattr(wandb, "Api", lambda: asked.append("W&B"))
+    config = wandb_report.ReportConfig(SweepConfig(name="quickstart"), entity=None)
+    (tmp_path / "runs").touch()
+    with pytest.raises(UserError, match=r"Cannot write .*saved.json: Not a directory, which keeps the addresses"):
+        wandb_report._save(config, Any, tmp_path / "runs" / "saved.json")
+    assert asked == []

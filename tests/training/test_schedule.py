@@ -191,6 +191,8 @@ def test_training_cost_by_the_paper_s_rule(hours, flops, printed):
 def test_training_cost_from_steps():
     assert paper_cost(100_000 * 0.4, 8, "P100") == pytest.approx(3.04e18)
     assert paper_cost(300_000 * 1.0, 8, "P100") == pytest.approx(2.28e19)
+    assert paper_cost(1.0, 1, "Tesla K40m") == pytest.approx(3.7e12)
+    assert paper_cost(1.0, 1, "Quadro P1000") is None
 
 
 def own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> str:

@@ -48,4 +48,12 @@ class Ray(PoolLauncher):
                     "with trainer.devices, or hydra/launcher=slurm."
                 ]
             )
+        most = max(config.trainer.devices for config in configs)
+        if most > 1 and 0 < (self.settings.gpus or 0) < 1:
+            raise ConfigError(
+                [
+                    f"hydra.launcher.gpus={self.settings.gpus}: a run with trainer.devices={most} takes whole GPUs: "
+                    "write 1, or use trainer.devices=1."
+                ]
+            )
         return RayPool(self.settings, Path(configs[0].runs))

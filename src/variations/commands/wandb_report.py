@@ -5,6 +5,7 @@ Saved again, both keep their address: what was saved is remembered in `<runs>/<s
 
 import os
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from variations.tables.formats import markdown
 from variations.tables.line import Table
 from variations.tables.table import build
 from variations.training.tracking.mode import logged_in, without_key
+
+ADVICE = ", which keeps the addresses of the workspace and the report: choose a store that can be written."
 
 
 @dataclass
@@ -85,6 +88,9 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
 
     name = config.sweep.name or ""
     before = read_object(remembered) or {}
+    nearest = next(folder for folder in remembered.absolute().parents if folder.exists())
+    with told_if_unwritable(remembered, ADVICE), tempfile.TemporaryFile(dir=nearest):
+        pass  # before anything is sent
     try:
         entity = config.entity or str(wandb.Api().default_entity)
         place = {"entity": entity, "project": config.project}
@@ -94,16 +100,20 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
         workspace.save()
         # Before anything else may fail: the next try would make a second one.
         known = {**known, "place": place, "workspace": [workspace._internal_name, workspace._internal_id]}
-        write_json(remembered, known)
+        with told_if_unwritable(remembered, ADVICE):
+            write_json(remembered, known)
         written = report_of(name, entity, config.project, table, markdown(table))
         written.id = known.get("report", "")
         written.save()
+    except UserError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user must not see the key
         raise UserError(
             f"W&B refused the report of {name!r}: {without_key(str(error))} Check that the project "
             f"{config.project!r} holds its runs, and the login (`wandb login`)."
         ) from None
-    write_json(remembered, {**known, "report": written.id})
+    with told_if_unwritable(remembered, ADVICE):
+        write_json(remembered, {**known, "report": written.id})
     return {"workspace": workspace.url, "report": written.url}
 
 

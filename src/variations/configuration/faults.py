@@ -104,11 +104,11 @@ def averaged_steps(config: RunConfig) -> set[int]:
 @RULES.reads("recipe.average", "recipe.average_every", "trainer.max_steps")
 def _averaging(config: RunConfig) -> list[Fault]:
     r, steps, found = config.recipe, config.trainer.max_steps, []
-    if r.average > 1 and r.average_every is not None and r.average * r.average_every > steps:
+    if r.average > 1 and r.average_every is not None and len(averaged_steps(config)) < r.average <= steps:
         text = (
-            f"recipe.average={r.average} checkpoints every recipe.average_every={r.average_every} steps need "
-            f"{r.average * r.average_every} steps, more than trainer.max_steps={steps}: set recipe.average=1, or "
-            f"recipe.average_every={max(1, steps // (2 * r.average))}, or more steps."
+            f"recipe.average={r.average} checkpoints, one every recipe.average_every={r.average_every} steps, need "
+            f"more than {(r.average - 1) * r.average_every} steps, but trainer.max_steps={steps}: set recipe.average=1 "
+            f"or recipe.average_every={max(1, steps // (2 * r.average))}, or more steps."
         )
         found.append(Fault(("recipe.average", "recipe.average_every", "trainer.max_steps"), text))
     if r.average_every is None and steps >= r.average > (fit := len(averaged_steps(config))) > 0:
@@ -129,7 +129,7 @@ def _averaging(config: RunConfig) -> list[Fault]:
     return found
 
 
-@RULES.reads("trainer.devices", "trainer.nodes", "trainer.strategy", "trainer.accelerator")
+@RULES.reads("trainer.devices", "trainer.nodes", "trainer.strategy", "trainer.accelerator", "trainer.precision")
 def _devices(config: RunConfig) -> list[Fault]:
     t, found = config.trainer, []
     if t.devices * t.nodes > 1 and not t.strategy.startswith("ddp"):

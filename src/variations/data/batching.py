@@ -5,7 +5,7 @@ training batch contained a set of sentence pairs containing approximately 25000 
 
 The order of an epoch is a pure function of (lengths, budget, seed, epoch). Devices take its batches in turn, so that
 two devices see in one update what one device sees in two batches. A position in the epoch is a number of batches in
-that common order, so a checkpoint can be continued with any number of devices.
+that common order.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -14,10 +14,10 @@ from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
 from variations.store.differences import differences, equal_rows
 from variations.store.row_files import replaced
+from variations.sweeping.local import on_gpus
 from variations.system.errors import UserError
+from variations.system.quantities import duration, hours_name, hours_text, scientific
 from variations.tables import text
-from variations.tables.collect import hours_name
-from variations.tables.grid import duration, scientific
 from variations.tasks.base import Size
 
 
@@ -62,7 +62,7 @@ class PlanLine:
     @property
     def device(self) -> str:
         """`CPU` or `GPU`."""
-        return "CPU" if self.row.config is None or self.row.config.trainer.accelerator == "cpu" else "GPU"
+        return "GPU" if self.row.config is not None and on_gpus(self.row.config.trainer.accelerator) else "CPU"
 
     @property
     def changes(self) -> str:
@@ -181,7 +181,7 @@ def _cells(line: PlanLine) -> dict[str, str]:
         "FLOPs": scientific(counted.flops) if counted else "",
         "memory": size(bytes_) if bytes_ else "",
         "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
-        "hours a run": f"{about}{cost.hours():.2g}" if cost else "",
+        "hours a run": f"{about}{hours_text(cost.hours())}" if cost else "",
         "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if line.row.launches else "",
         "disk": size(cost.disk) if cost else "",
         "state": ", ".join(words),
@@ -245,7 +245,8 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     hours = hours_name(line.device for line in lines if line.row.left)
     priced = any(price.cost for price in bill.prices)
     total = (
-        f"{duration(bill.seconds)} one after the other, {bill.hours:.2g} {hours}, {size(bill.disk)} of checkpoints"
+        f"{duration(bill.seconds)} one after the other, {hours_text(bill.hours)} {hours}, "
+        f"{size(bill.disk)} of checkpoints"
         if priced
         else "whose cost is not known"
     )

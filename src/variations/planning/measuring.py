@@ -23,7 +23,7 @@ from variations.store.checksums import file_sha256
 from variations.store.environment import code_hash, cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
-from variations.system.processes import cores, machine_bytes, threads_each
+from variations.system.processes import cores, machine_bytes, signal_name, threads_each
 
 IDLE = (
     "seed",
@@ -252,7 +252,7 @@ def _fault(folder: Path, number: int, code: int) -> Measured:
     if code == -9:  # as Linux does when memory runs out
         return Measured(fault="its process was killed, probably because memory ran out", exhausted=True)
     lines = (folder / f"{number}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    ended = f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+    ended = f"its process was ended by {signal_name(-code)}" if code < 0 else f"its process ended with code {code}"
     return Measured(fault=lines[-1] if lines and code > 0 else ended)
 
 

@@ -9,6 +9,7 @@ from variations.planning.at_once import fastest
 from variations.planning.cost import Cost, preparation, run_cost
 from variations.planning.measuring import Measured, Shape, measured
 from variations.planning.rows import Planned
+from variations.sweeping.local import on_gpus, visible_gpus
 from variations.system.processes import machine_bytes
 
 
@@ -35,7 +36,9 @@ class Path:
 
 
 def longest_first(pieces: Sequence[Piece], places: int) -> Path:
-    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third above the optimum).
+    """Give each free place the longest piece that can start (Graham's LPT rule).
+
+    It is at most a third above the optimum if no piece has `after` or `first`.
 
     Args:
         pieces: The runs; `after` must not form a cycle.
@@ -135,7 +138,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
 def _at_once(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
     """The rows with `at_once` as the launch would choose it by measuring, if it would."""
     base = next((row.config for row in rows if row.config is not None), None)
-    if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
+    if base is None or base.sweep.at_once != AUTO or on_gpus(base.trainer.accelerator):
         return rows
     chosen = fastest(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)
     return [replace(row, at_once=chosen) for row in rows]
@@ -149,9 +152,9 @@ def _price(row: Planned, answer: Measured | None) -> Price:
 
 
 def _places(rows: Sequence[Planned]) -> int:
-    trainers = [row.config.trainer for row in rows if row.config is not None]
-    if all(trainer.accelerator == "cpu" for trainer in trainers):
+    configs = [row.config for row in rows if row.config is not None]
+    gpus = max((len(visible_gpus(config.trainer.accelerator)) for config in configs), default=0)
+    if not gpus:
         return max((row.at_once for row in rows), default=1)
-    import torch
-
-    return max(1, torch.cuda.device_count() // max(trainer.devices for trainer in trainers))
+    fit = max(1, gpus // max(config.trainer.devices for config in configs))
+    return min(configs[0].sweep.most or fit, fit)

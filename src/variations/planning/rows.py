@@ -24,6 +24,7 @@ from variations.store.rows import RowDefinition, crossed_name, load_row, row_def
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
 from variations.sweeping.jobs import composed_jobs, idle, row_faults
+from variations.sweeping.local import on_gpus
 from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.sources import Sources
 from variations.sweeping.table_rows import table_rows, without_rows
@@ -217,7 +218,7 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     outcomes = [Outcome.of(job) for job in every]
     sources = Sources(outcomes)
-    at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
+    at_once = 1 if on_gpus(head.trainer.accelerator) else (head.sweep.most or 1)
     found = []
     for row in rows or dict.fromkeys(job.row for job in every):
         if row in quoted:
@@ -235,8 +236,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
 
 def _of_a_grid(rows: list[Planned], names: Sequence[str]) -> list[Planned]:
     """The rows of a grid, with their names in it: several may be one row of a table."""
-    named = [replace(row.definition, row=name) for row, name in zip(rows, names, strict=True)]
-    return [replace(row, definition=found) for row, found in zip(rows, told_apart(named), strict=True)]
+    renamed = [replace(row.definition, row=name) for row, name in zip(rows, names, strict=True)]
+    return [replace(row, definition=found) for row, found in zip(rows, told_apart(renamed), strict=True)]
 
 
 def _warn_of_other_inputs(outcomes: Iterable[Outcome]) -> None:

@@ -29,6 +29,7 @@ from variations.searching.space import Dimension, from_override, read_space, tak
 from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
+from variations.sweeping.grid_jobs import text_of
 from variations.system.errors import ConfigError
 from variations.tasks.task import validated_on
 
@@ -145,7 +146,7 @@ def define(arguments: tuple[str, ...]) -> Definition:
     parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
     given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
     typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
-    shared = [_text(o) for o in typed.values()]
+    shared = [text_of(o) for o in typed.values()]
     head = compose_run(shared)
     problems = [*_line_faults(given, head)]
     space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
@@ -165,7 +166,7 @@ def define(arguments: tuple[str, ...]) -> Definition:
     problems += wrong
     if unknown := task.metric_fault(head.sweep.metric):  # which the table of the trials will have
         problems.append(f"sweep.metric: {unknown}")
-    listed = [_text(o) for key, o in typed.items() if key not in keys and isinstance(o.value(), list)]
+    listed = [text_of(o) for key, o in typed.items() if key not in keys and isinstance(o.value(), list)]
     problems += _settings_faults(head, dimensions, problems, listed)
     return _composed(head, shared, dimensions, objectives, problems)
 
@@ -247,10 +248,6 @@ def _incomparable_faults(
 def _which(changed: Sequence[str], searched: str) -> str:
     """What a measurement depends on, in a sentence about a searched key."""
     return "it" if searched in changed else f"{', '.join(changed)}, which it sets"
-
-
-def _text(override: Override) -> str:
-    return override.input_line or f"{override.get_key_element()}={override.get_value_element_as_str()}"
 
 
 def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:

@@ -370,4 +370,6 @@ def plain(value: Any, *, finite: bool = False) -> Any:
 
 def as_typed(value: Any) -> str:
     """A value as YAML and the command line write it: `null`, `true`, `0.1`, `[1, 2]`."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(repr(item) if isinstance(item, str) else as_typed(item) for item in value)}]"
     return {"None": "null", "True": "true", "False": "false"}.get(found := f"{plain(value)}", found)

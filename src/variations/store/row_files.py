@@ -210,10 +210,11 @@ def with_sizes(label: str, variation: Mapping[str, Any], config: Mapping[str, An
         config: Of the run.
     """
     table, row = variation.get("table"), variation.get("row")
-    for written in stated(str(row), str(table)).values() if table and row and "=" in label else ():
+    for key, written in stated(str(row), str(table)).items() if table and row and "=" in label else ():
         match = _SCALED.fullmatch(written) if isinstance(written, str) else None
         if match and (here := _resolved(written, config)) != float(match[2]):
-            label = re.sub(rf"(={re.escape(match[2])})(?![\d.])", rf"\1 (here {here})", label)
+            size = f"{re.escape(key.rpartition('.')[2])}={re.escape(match[2])}"
+            label = re.sub(rf"(?<!\w)({size})(?![\d.])", rf"\1 (here {here})", label)
     return label
 
 

@@ -15,7 +15,7 @@ from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, PooledRun
 from variations.system.errors import UserError
-from variations.system.processes import PARENT, environment, threads_each
+from variations.system.processes import PARENT, environment, signal_name, threads_each
 
 PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
 """Variables that would make a run act as one of several ranks."""
@@ -60,12 +60,14 @@ class LocalPool:
             loads = sorted(self._load(gpu) for gpu in self.gpus)
             free = sum(max(0, self.per_gpu - load) for load in loads) // self.devices
             fits = sum(load < self.per_gpu for load in loads) >= self.devices
-            return max(0, min(free, most - busy)) if fits else 0
+            # Which GPUs the runs of another sweep use is not known.
+            return max(0, min(free - len(self.adopted), most - busy)) if fits else 0
         return max(0, most - busy)
 
     def threads(self) -> int | None:
         """Return each run's CPU threads when several share the cores; None: no limit."""
-        return threads_each(self.at_once or len(self.gpus) * self.per_gpu // self.devices or 1)
+        fit = max(1, len(self.gpus) * self.per_gpu // self.devices)
+        return threads_each(min(self.at_once or fit, fit) if self.gpus else self.at_once or 1)
 
     def submit(self, run: PooledRun) -> str:
         """See `Pool`."""
@@ -135,7 +137,12 @@ def visible_gpus(accelerator: str) -> list[str]:
     return named[:count] or [str(number) for number in range(count)]
 
 
+def on_gpus(accelerator: str) -> bool:
+    """Return whether runs with `trainer.accelerator` use GPUs: `auto` does so where there are some."""
+    return accelerator == "gpu" or bool(visible_gpus(accelerator))
+
+
 def _reason(code: int) -> str:
     if code == -signal.SIGKILL:
         return "killed by SIGKILL, probably because the machine ran out of memory"
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else ""
+    return f"ended by {signal_name(-code)}" if code < 0 else ""

@@ -4,6 +4,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +17,9 @@ from variations.configuration.doors import typed_again
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.sweeping.local import on_gpus
 from variations.sweeping.outcomes import Outcome
+from variations.system.quantities import hours_name, hours_text
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
 REDRAW = 1.0
@@ -110,8 +113,8 @@ class Overview:
             caption=self._counts(outcomes) + self._left(outcomes),
         )
         for o in shown:
-            state = o.state if o.ended else self.pace.states.get(id(o), o.state)
-            score = o.score() if o.ended else self.pace.scores.get(id(o), "")
+            state = o.state if o.ended else self.pace.states.get(o.folder.path, o.state)
+            score = o.score() if o.ended else self.pace.scores.get(o.folder.path, "")
             table.add_row(
                 escape(o.job.row),
                 str(o.job.seed),
@@ -136,55 +139,55 @@ class Pace:
 
     def __init__(self, waiting: str = "starting") -> None:
         self.waiting = waiting
-        self.steps: dict[int, int] = {}
-        self.states: dict[int, str] = {}
-        self.scores: dict[int, str] = {}
+        self.steps: dict[Path, int] = {}
+        self.states: dict[Path, str] = {}
+        self.scores: dict[Path, str] = {}
         """The latest validation of each running row."""
-        self._first: dict[int, tuple[float, int]] = {}
-        self._last: dict[int, tuple[float, int]] = {}
-        self._apart: dict[int, int] = {}
+        self._first: dict[Path, tuple[float, int]] = {}
+        self._last: dict[Path, tuple[float, int]] = {}
+        self._apart: dict[Path, int] = {}
         """Steps between the latest two reports of each running row."""
 
     def look(self, outcomes: Sequence[Outcome], now: float) -> None:
         """Read what the running rows report."""
         for o in outcomes:
-            self.states[id(o)] = o.state
+            self.states[o.folder.path] = o.state
             if o.state not in ("submitted", "elsewhere"):
                 continue
             status = o.status()
             running = status is not None and status.state in ("running", "finished")  # and its process is ending
-            self.states[id(o)] = ("running" if running else self.waiting) if o.state == "submitted" else "elsewhere"
+            here = "running" if running else self.waiting
+            self.states[o.folder.path] = here if o.state == "submitted" else "elsewhere"
             step = status.step if status is not None and running else None
             if step is None:
                 continue
-            if step < self.steps.get(id(o), 0):
-                self._first.pop(id(o), None)
-            self.steps[id(o)] = step
-            self._first.setdefault(id(o), (now, step))
-            before = self._last.get(id(o))
+            if step < self.steps.get(o.folder.path, 0):
+                self._first.pop(o.folder.path, None)
+            self.steps[o.folder.path] = step
+            self._first.setdefault(o.folder.path, (now, step))
+            before = self._last.get(o.folder.path)
             if before is None or step != before[1]:
-                self._last[id(o)] = (now, step)
-                self._apart[id(o)] = max(0, step - before[1]) if before else 0
-                self.scores[id(o)] = o.so_far()
+                self._last[o.folder.path] = (now, step)
+                self._apart[o.folder.path] = max(0, step - before[1]) if before else 0
+                self.scores[o.folder.path] = o.so_far()
 
     def count_as(self, o: Outcome) -> str:
         """Return the state in which a run is counted; one that is in a cluster's queue does not run."""
         if o.ended or o.state == "pending":
             return o.state
-        return "queued" if self.states.get(id(o)) == "queued" else "running"
+        return "queued" if self.states.get(o.folder.path) == "queued" else "running"
 
     def progress(self, o: Outcome) -> str:
         """Return `300/900`; empty before the first step."""
-        step = self.steps.get(id(o))
+        step = self.steps.get(o.folder.path)
         return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
 
     def words(self, o: Outcome) -> str:
         """Return `step 300/900, dev BLEU 41.2`, or the state of a run that has not reported a step."""
-        progress, score = self.progress(o), self.scores.get(id(o), "")
+        progress, score = self.progress(o), self.scores.get(o.folder.path, "")
         testing = "testing" if self._trained(o) else ""
-        return ", ".join(
-            filter(None, (f"step {progress}" if progress else self.states.get(id(o), self.waiting), testing, score))
-        )
+        state = f"step {progress}" if progress else self.states.get(o.folder.path, self.waiting)
+        return ", ".join(filter(None, (state, testing, score)))
 
     def time_left(self, o: Outcome) -> str:
         """Return the time that a running row still needs to train, or that it is being tested."""
@@ -193,19 +196,19 @@ class Pace:
     def _trained(self, o: Outcome) -> bool:
         """Whether a run has made its last step, after which it is tested."""
         steps: int = o.job.config.trainer.max_steps
-        return self.steps.get(id(o), 0) >= steps
+        return self.steps.get(o.folder.path, 0) >= steps
 
     def left(self, o: Outcome) -> float | None:
         """Return the seconds that a running row still needs to train; None: unknown."""
         step_seconds = self._present_step_seconds(o)
         if step_seconds is None:
             return None
-        now, step = self._last[id(o)]
+        now, step = self._last[o.folder.path]
         return max(0.0, (_steps(o, step_seconds) - step) * step_seconds - (time.monotonic() - now))
 
     def _step_seconds(self, o: Outcome) -> float | None:
         """Return the seconds of one step of a running row, validation included; None: unknown."""
-        first, last = self._first.get(id(o)), self._last.get(id(o))
+        first, last = self._first.get(o.folder.path), self._last.get(o.folder.path)
         if first is None or last is None or last[1] <= first[1]:
             return None
         return (last[0] - first[0]) / (last[1] - first[1])
@@ -215,7 +218,11 @@ class Pace:
         seconds = self._step_seconds(o)
         if seconds is None or self._trained(o):
             return seconds
-        (began, first), (_, last), apart = self._first[id(o)], self._last[id(o)], self._apart[id(o)]
+        (began, first), (_, last), apart = (
+            self._first[o.folder.path],
+            self._last[o.folder.path],
+            self._apart[o.folder.path],
+        )
         return max(seconds, (time.monotonic() - began) / (last + apart - first))
 
     def _whole(self, o: Outcome) -> float:
@@ -284,13 +291,14 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
     measures = {_measure(o) for o in outcomes}
     title = measures.pop() if len(measures) == 1 else "score"  # tasks have different ones
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
-    whole = [Column(title, no_wrap=True) for title in ("seed", "state", title, "training, s", "process-hours")]
+    hours_of = hours_name("GPU" if on_gpus(o.job.config.trainer.accelerator) else "CPU" for o in outcomes)
+    whole = [Column(heading, no_wrap=True) for heading in ("seed", "state", title, "training, s", hours_of)]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.shown}[/]"
         seconds, trainer = o.trained(), o.job.config.trainer
         hours = None if seconds is None else seconds * trainer.devices * trainer.nodes / 3600
-        costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", f"{hours:.2g}")
+        costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", hours_text(hours))
         score = f"{_measure(o)} {o.score()}" if title == "score" and o.score() else o.score()
         table.add_row(escape(o.job.row), str(o.job.seed), state, score, *costs)
     console.print(table)

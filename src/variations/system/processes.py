@@ -186,10 +186,18 @@ def write_reason(folder: Path, reason: str) -> None:
         return
 
 
+def signal_name(number: int) -> str:
+    """`SIGTERM`, or `signal 35` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def reason_of(folder: Path, code: int) -> str:
     """Why the processes of a run failed, the first of them with `code`."""
     if code < 0:  # the others only lost their connection to it
-        return f"one of its processes was ended by {signal.Signals(-code).name}"
+        return f"one of its processes was ended by {signal_name(-code)}"
     try:
         return (folder / ".failure").read_text(encoding="utf-8")
     except OSError:

@@ -1,6 +1,6 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -285,12 +285,6 @@ def gpu(run: SeedRun) -> str | None:
     hardware = run.result.get("hardware")
     name = hardware.get("device") if isinstance(hardware, dict) and device(run) == "GPU" else None
     return name if isinstance(name, str) else None
-
-
-def hours_name(devices: Iterable[str]) -> str:
-    """The name of device-hours on these devices; on CPUs, they are hours of processes, not of cores."""
-    found = set(devices)
-    return "GPU-hours" if found == {"GPU"} else "process-hours" if found == {"CPU"} else "device-hours"
 
 
 def trained_itself(result: Mapping[str, Any]) -> bool:

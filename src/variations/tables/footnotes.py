@@ -8,8 +8,9 @@ from variations.store import own_code
 from variations.store.ledger import RunFolder
 from variations.store.rows import in_short
 from variations.system.errors import UserError
+from variations.system.quantities import hours_name
 from variations.tables.alike import edited_between, other_project_code
-from variations.tables.collect import gpu, hours_name, strangers
+from variations.tables.collect import gpu, strangers
 from variations.tables.line import Line, Table
 from variations.tables.text import DIFFERENCES
 from variations.tasks.base import Measure

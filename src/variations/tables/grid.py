@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from variations.system.quantities import duration, hours_name, hours_text, scientific
 from variations.system.rounding import ROUNDING, decimal, whole
 from variations.tables.chance import p_text
-from variations.tables.collect import hours_name
 from variations.tables.footnotes import about, named, star_text
 from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -199,8 +199,10 @@ class _Layout:
         """Device-hours; each cell names its device unless all rows used the same."""
         kinds = {line.hours[1] for line in self.lines if line.hours}
         cells = [
-            Cell(f"{hours[0]:.3g}{' ' + hours[1] if len(kinds) > 1 else ''}", value=hours[0]) if hours else Cell("")
-            for hours in (line.hours for line in self.lines)
+            Cell(f"{hours_text(spent[0], 3)}{' ' + spent[1] if len(kinds) > 1 else ''}", value=spent[0])
+            if (spent := line.hours)
+            else Cell("")
+            for line in self.lines
         ]
         self.add("device_hours", hours_name(kinds), cells, rank=6)
 
@@ -221,24 +223,6 @@ def millions(count_: int | None) -> str:
     if count_ is None:
         return ""
     return f"{count_ / 1e6:.2f}M" if count_ >= 999_500 else f"{count_ / 1e3:.0f}K" if count_ >= 1e4 else f"{count_:,}"
-
-
-def scientific(value: float) -> str:
-    """`3.3e18`."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `3 min 20 s`, `5 h 12 min`, `4 d 15 h`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 100 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
 def _decimals(values: Sequence[float]) -> int:

@@ -22,8 +22,12 @@ Aggregate = Callable[[NDArray[Any]], Floats]
 
 SEED = 12345
 """sacreBLEU's own default seed."""
-CHUNK = 500
-"""Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
+CHUNK = 512
+"""Resamples drawn at once; bounds memory to some 12 MB per 3,000 items.
+
+A multiple of 32: NumPy draws 32 booleans from one number and drops what is left of it at the end of a call, so that
+blocks of another length would not be sacreBLEU's draws.
+"""
 KEPT = 40_000_000
 """Numbers of items times resamples that are drawn once for a whole table (40 MB); more are drawn anew for each use."""
 TOGETHER = 64

@@ -53,6 +53,8 @@ class Comparison:
     """Numbers of seeds of the system and of the base, or of restarts if they are a source of chance."""
     variance: tuple[str, ...] = ("items",)
     """The sources of chance accounted for: `items`, `seeds`, `restarts`."""
+    freedom: float | None = None
+    """Degrees of freedom of Student's t, if the interval is of this kind."""
 
     @property
     def significant(self) -> bool:
@@ -221,8 +223,9 @@ def across_seeds(
     difference = float(scores[0].mean() - scores[1].mean())
     draws = sides[0].mean(0) - sides[1].mean(0)
     if sum(runs) > 2:
-        judged = _by_students_t(difference, *_variance_with_seeds(draws, scores, sides, items - 1), level)
-        return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, ("items", "seeds"))
+        variance, freedom = _variance_with_seeds(draws, scores, sides, items - 1)
+        judged = _by_students_t(difference, variance, freedom, level)
+        return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, ("items", "seeds"), freedom)
     judged = _judged(difference, _spread(difference, draws - draws.mean()), level)
     return Comparison(difference, *judged, "seeds", n, seed, level, None, runs)
 
@@ -249,10 +252,10 @@ def across_restarts(
     known = float(finite(draws).var())
     variance = known + float(sum(v.sum() for v in variances))
     parts = [(v, freedom) for side, freedom in zip(variances, degrees, strict=True) for v in side.tolist()]
-    freedom = _satterthwaite(variance, [(known, items - 1), *parts])
-    judged = _by_students_t(difference, variance, freedom or 1.0, level)  # without variance, it has no effect
+    freedom = _satterthwaite(variance, [(known, items - 1), *parts]) or 1.0  # without variance, it has no effect
+    judged = _by_students_t(difference, variance, freedom, level)
     counts = (len(system.items), len(base.items))
-    return Comparison(difference, *judged, "restarts", n, seed, level, None, counts, ("items", "restarts"))
+    return Comparison(difference, *judged, "restarts", n, seed, level, None, counts, ("items", "restarts"), freedom)
 
 
 def _of_chosen(side: Restarts, chosen: NDArray[Any]) -> Items:

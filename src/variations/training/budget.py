@@ -1,5 +1,6 @@
 """What a run has used so far, exact even after resumes."""
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -65,5 +66,9 @@ def paper_cost(seconds: float, gpus: int, device: str | None) -> float | None:
     None for a device without a figure in the paper, since a figure for it would be our choice.
     """
     name = (device or "").upper().replace("-", " ").split()
-    known = [tflops for model, tflops in SUSTAINED_TFLOPS.items() if any(word.startswith(model) for word in name)]
+    known = [
+        tflops
+        for model, tflops in SUSTAINED_TFLOPS.items()
+        if any(re.fullmatch(f"{model}[A-Z]*", word) for word in name)
+    ]
     return seconds * gpus * known[0] * 1e12 if known else None

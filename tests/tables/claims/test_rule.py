@@ -110,6 +110,12 @@ def test_power_of_three_seeds_a_side():
     assert detectable(found) == pytest.approx((2.776 + 0.941) * math.sqrt(2 / 3), abs=1e-3)
 
 
+def test_power_follows_the_interval_s_own_degrees_of_freedom():
+    # t tables list 1.960 (0.975) and 0.842 (0.8) for infinitely many; chance in many items has almost so many.
+    found = Finding(0.0, -1.96, 1.96, (3, 3), freedom=1e9)
+    assert detectable(found) == pytest.approx(1.960 + 0.842, abs=1e-3)
+
+
 def test_the_interval_of_a_rank_correlation():
     # Fisher's z of 0.5 is 0.5493; with n = 19 its standard error is √(1.06/16) = 0.2574.
     low, high = correlation_interval(0.5, 19)

@@ -70,6 +70,17 @@ def test_baselines_are_counted_on_the_sentences_of_the_run(tmp_path):
     assert baselines(tmp_path, {}, "dev") == {}
 
 
+def test_the_dictionary_translates_to_the_run_s_target(tmp_path):
+    english, german = "the old teacher", "die alt lehrer"
+    assert dictionary_baseline([english]) == ["Die alt Lehrer"]
+    assert [line.lower() for line in dictionary_baseline([german], "en")] == [english]
+    (tmp_path / "hypotheses").mkdir()
+    for suffix, line in (("src", german), ("ref", english)):
+        (tmp_path / "hypotheses" / f"test.{suffix}").write_text(f"{line} .\n" * 3, encoding="utf-8")
+    found = baselines(tmp_path, {"data": {"kind": "toy", "lowercase": True, "target": "en"}}, "test")
+    assert found["word-by-word dictionary"] == pytest.approx(100.0)
+
+
 def test_baselines_of_lower_cased_text_are_lower_cased(tmp_path):
     source = "the baker sees the house ."
     reference = dictionary_baseline([source])[0].lower()

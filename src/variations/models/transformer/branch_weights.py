@@ -85,7 +85,8 @@ class BranchWeights(nn.Module):
     def values(self) -> tuple[Tensor, Tensor]:
         """Effective κ and α, (M,) each: by `train_mode` in training, by `eval_mode` otherwise.
 
-        Substitutes for learned weights have the same sum: 1, or M with `softmax_xM`.
+        Substitutes for learned weights have their sum on the simplex: 1, or M with `softmax_xM`. Weights that no
+        projection keeps there (`constraint` `sigmoid` or `none`) may have learned another sum.
         """
         mode = self.config.train_mode if self.training else self.config.eval_mode
         if not self.training and mode == "learned":

@@ -204,7 +204,8 @@ class Evidence:
             if found.contradictions:
                 return found.contradictions[0]
             across = found.across
-            gain = Finding(across.difference, across.low, across.high, across.seeds, found.counts_restarts)
+            interval = (across.difference, across.low, across.high)
+            gain = Finding(*interval, across.seeds, found.counts_restarts, across.freedom)
             note = "; ".join(found.notes).replace(f"{self.store}/", "") or None
             return gain if measure.higher_is_better else _turned(gain), found.seeds, note
         ours, theirs = (list(side.values(measure).values()) for side in (row, base))

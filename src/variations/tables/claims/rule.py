@@ -57,6 +57,8 @@ class Finding:
     """Numbers of seeds of the row and of its base row, or of restarts: trainings that differ only by chance."""
     restarts: bool = False
     """Whether they are restarts."""
+    freedom: float | None = None
+    """Degrees of freedom of the interval; None: one less for each row than it has seeds."""
 
 
 def bearing(expect: Expectation, finding: Finding, margin: float) -> Bearing:
@@ -116,13 +118,13 @@ def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
 def detectable(finding: Finding) -> float:
     """The smallest true difference that this comparison would have shown with probability POWER.
 
-    It is (t_{0.975} + t_{0.8}) · SE (Bloom 1995). SE is the standard error that gives this interval by Student's t with
-    n₁ + n₂ - 2 degrees of freedom. Infinite without degrees of freedom.
+    It is (t_{0.975} + t_{0.8}) · SE (Bloom 1995). SE is the standard error that gives this interval by Student's t.
+    Infinite without degrees of freedom.
     """
     from scipy.stats import t
 
-    degrees = sum(finding.seeds) - 2
-    if degrees < 1:
+    degrees = sum(finding.seeds) - 2 if finding.freedom is None else finding.freedom
+    if degrees <= 0:
         return float("inf")
     wide, power = t.ppf((1 + LEVEL) / 2, degrees), t.ppf(POWER, degrees)
     return float((finding.high - finding.low) / 2 / wide * (wide + power))

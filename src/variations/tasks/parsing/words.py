@@ -34,7 +34,10 @@ class Vocabulary:
 
     @classmethod
     def of_words(cls, sentences: Iterable[Sequence[str]], size: int) -> "Vocabulary":
-        """The most frequent words that occur at least twice, and classes for the others; at most `size` rows."""
+        """The most frequent words that occur at least twice, and a class for each of the others.
+
+        At most `size` rows, or more if the classes alone need more.
+        """
         counts = Counter(word for sentence in sentences for word in sentence)
         classes = sorted({signature(word) for word in counts})
         room = max(0, size - SPECIAL - len(classes))

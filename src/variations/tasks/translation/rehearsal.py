@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from variations.data.special import EOS, UNK
 from variations.tasks.base import Rehearsal
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.config import TranslationConfig as Config
@@ -71,7 +72,7 @@ class InventedPairs:
     def __getitem__(self, index: int) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
         rng = np.random.default_rng([self._seed, int(index)])
         source, target = (
-            np.append(rng.integers(4, self._vocabulary, int(lengths[index]) - 1), 2)
+            np.append(rng.integers(UNK + 1, self._vocabulary, int(lengths[index]) - 1), EOS)
             for lengths in (self.source_lengths, self.target_lengths)
         )
         return int(index), source, target

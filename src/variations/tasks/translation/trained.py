@@ -33,19 +33,19 @@ def copy_baseline(sources: Sequence[str]) -> list[str]:
     return list(sources)
 
 
-def dictionary_baseline(sources: Sequence[str]) -> list[str]:
-    """Return each sentence of the toy corpus translated word by word, in the order of the English words."""
-    return [_translate(source) for source in sources]
+def dictionary_baseline(sources: Sequence[str], target: str = "de") -> list[str]:
+    """Return each sentence of the toy corpus translated to `target` word by word, in its own order of words."""
+    return [_translate(source, _dictionary(target)) for source in sources]
 
 
 @cache
-def _dictionary() -> dict[str, str]:
+def _dictionary(target: str) -> dict[str, str]:
     lines = gzip.decompress(DICTIONARY.read_bytes()).decode().splitlines()
-    return dict(line.split("\t") for line in lines)
+    pairs = [line.split("\t") for line in lines]
+    return dict(pairs) if target == "de" else {german.lower(): english for english, german in reversed(pairs)}
 
 
-def _translate(sentence: str) -> str:
-    entries = _dictionary()
+def _translate(sentence: str, entries: Mapping[str, str]) -> str:
     text = re.sub(r"[\w'-]+", lambda match: entries.get(match[0].lower(), match[0]), sentence)
     return text[:1].upper() + text[1:]
 
@@ -183,18 +183,20 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
             return {str(name): float(value) for name, value in found.items()}
         sides = [read_stored(RunFolder(folder).hypotheses / f"{part}.{side}") for side in ("src", "ref")]
         data = config.get("data") or {}
-        return dict(_counted(sides[0], sides[1], data.get("kind") == "toy", bool(data.get("lowercase"))))
+        toy = str(data.get("target") or "de") if data.get("kind") == "toy" else None
+        return dict(_counted(sides[0], sides[1], toy, bool(data.get("lowercase"))))
     except (OSError, ValueError, AttributeError, DataError):
         return {}
 
 
 @lru_cache(maxsize=16)
-def _counted(source: bytes, reference: bytes, toy: bool, lowercase: bool) -> tuple[tuple[str, float], ...]:
+def _counted(source: bytes, reference: bytes, toy: str | None, lowercase: bool) -> tuple[tuple[str, float], ...]:
+    """`toy` is the target language of the toy corpus; None for other corpora."""
     from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 
     sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
     systems = {"copy of the source": copy_baseline(sources)}
     if toy:
-        found = dictionary_baseline(sources)
+        found = dictionary_baseline(sources, toy)
         systems["word-by-word dictionary"] = [line.lower() for line in found] if lowercase else found
     return tuple((name, float(bleu(bleu_counts(lines, references).sum(0)))) for name, lines in systems.items())

@@ -44,11 +44,13 @@ def sentences(rng, count, noise):
     return [[" ".join(f"w{word}" for word in line) for line in side] for side in (changed, references)]
 
 
-def two_systems():
+def two_systems(apart=1):
+    """The second lacks the last word of every 19th line, and the first of every `apart`th if that is more than 1."""
     rng = np.random.default_rng(0)
     first, references = sentences(rng, 700, 0.3)
     words = [line.split() for line in first]
     second = [" ".join(line[:-1]) if k % 19 == 0 else " ".join(line) for k, line in enumerate(words)]
+    first = [" ".join(line[:-1]) if k % apart == 1 else " ".join(line) for k, line in enumerate(words)]
     return first, second, references
 
 
@@ -87,8 +89,9 @@ def test_bootstrap_reproduces_sacrebleu(monkeypatch, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [12345, 7])
 def test_randomisation_reproduces_sacrebleu(monkeypatch, seed):
-    first, second, references = two_systems()
+    first, second, references = two_systems(apart=23)
     expected = by_sacrebleu(first, second, references, "ar", 1200, seed, monkeypatch)
+    assert 0.01 < expected < 0.99
     base, system = bleu_counts(first, references), bleu_counts(second, references)
     found = paired_randomisation(system, base, n=1200, seed=seed)
     assert found.p_sacrebleu == pytest.approx(expected, abs=1e-12)
