@@ -4,6 +4,7 @@ No expected value is made up: each number that a command shows is compared with 
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,17 @@ def test_the_test_source_is_translated_into_the_runs_own_hypotheses(place: Place
     run = place.run(row)
     said = place.typed("translate", f"run={run.path}", text=(run.hypotheses / "test.src").read_bytes())
     assert said == (run.hypotheses / "test.hyp").read_bytes()
+
+
+def test_an_unfinished_run_translates_with_a_warning(place: Place, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "half" / "transformer" / "seed1")
+    shutil.copytree(place.run("transformer").path, run.path)
+    run.set_status("interrupted")
+    command = [sys.executable, str(SRC / "translate.py"), f"run={run.path}"]
+    done = subprocess.run(command, input=b"a dog\n", capture_output=True, check=True, timeout=120)
+    assert len(done.stdout.splitlines()) == 1
+    told = f"{run.path} is interrupted, not finished: these are not yet the weights that it will be tested with."
+    assert told in done.stderr.decode()
 
 
 def test_ctranslate2_says_what_our_own_decoder_says(place: Place) -> None:

@@ -157,6 +157,27 @@ def test_a_grid_of_stored_runs_is_explained_by_the_key_that_moved_its_score(clie
     assert found["runs"] == 6 and found["label"] == "test BLEU" and "interactions" in found["method"].lower()
 
 
+def test_copies_of_a_run_count_once(client: Any, run: Maker) -> None:
+    """A search in a small space copies trials: fourteen runs of three trainings are no fourteen measurements."""
+    tried = [
+        (4, 70.0, None),
+        (8, 75.0, None),
+        (4, 70.0, "s/t0"),
+        (8, 75.0, "s/t1"),
+        (8, 76.0, "other/x"),
+        (4, 71.0, None),
+    ]
+    names = [f"t{number}" for number in range(len(tried))]
+    for name, (h, score, copied) in zip(names, tried, strict=True):
+        folder = run("s", name, 1, score=score, h=h, rows=names)
+        if copied:
+            result = json.loads((folder / "result.json").read_text())
+            (folder / "result.json").write_text(json.dumps({**result, "copied": f"{copied}/seed1"}))
+    found = client.json("/api/importance/s")
+    assert found["runs"] == 4
+    assert "2 runs are copies of others and not counted." in found["notes"]
+
+
 def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Maker) -> None:
     names = [f"h{h}_{k}" for h in (4, 8) for k in range(3)]
     for name in names:

@@ -18,6 +18,7 @@ from variations.configuration.places import CONF
 from variations.configuration.tasks import named
 from variations.searching.continuing import STORE
 from variations.searching.definition import Definition
+from variations.searching.show import summary
 from variations.searching.study import Study
 from variations.store import inputs
 from variations.store.ledger import RunFolder
@@ -404,3 +405,15 @@ def test_any_optuna_program_reads_the_study(defined: Make) -> None:
     assert [direction.name for direction in loaded.directions] == ["MAXIMIZE", "MINIMIZE"]
     assert loaded.metric_names == ["dev.bleu", "parameters"]
     assert len(loaded.trials) == 6
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.0, False), (1.0, True)])
+def test_keys_have_no_importance_if_all_trials_score_the_same(
+    apart: float, told: bool, defined: Callable[..., Definition], capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Study(defined("model.h=2,4", sweep__search__trials=12))
+    for number in range(12):
+        study.reserve("me")
+        study.tell(number, "COMPLETE", [apart * number])
+    summary(study)
+    assert ("Importance of keys (PED-ANOVA): " in capsys.readouterr().out) == told

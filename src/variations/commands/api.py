@@ -135,9 +135,7 @@ def load(run: str | Path) -> TrainedRun:
     from variations.system.errors import UserError
 
     folder = RunFolder.open(Path(run).expanduser().absolute())  # it stays this run if the current folder changes
-    if not folder.finished():
-        state = folder.state()
-        fault = "has no result.json, or a damaged one" if state == "finished" else f"is {state}, not finished"
+    if fault := folder.unfinished():
         raise UserError(f"{run} {fault}: run the same training command again to finish it.")
     return TrainedRun(folder.path, compose.load(folder.path / "config.yaml"), folder.result() or {})
 

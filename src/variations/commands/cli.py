@@ -125,9 +125,13 @@ def command_of(task: str, verb: str) -> Callable[[], None]:
     found: Verb = getattr(importlib.import_module(module), name)
 
     def load_network(path: Path) -> Any:
+        from variations.store.ledger import RunFolder
         from variations.training.weights import load_network
 
-        return load_network(path)
+        loaded = load_network(path)
+        if fault := RunFolder(path).unfinished():
+            sys.stderr.write(f"warning: {path} {fault}: these are not yet the weights that it will be tested with.\n")
+        return loaded
 
     @functools.wraps(found.work)
     def work(config: Any) -> None:

@@ -73,7 +73,8 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         return _none("test.bleu", "score", 0, "There is no table of this sweep.", [])
     counted = _counted(table)
     places = {row["row"]: k for k, row in enumerate(table["rows"]) if row["row"] in counted}
-    runs = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
+    tested = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
+    runs = _without_copies(tested)
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
@@ -81,7 +82,8 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     if not runs:
         return _none(table["metric"], label, 0, f"No finished run has a {label}.", _left_out(table, counted))
     if reason := _refusal(scores, factors):
-        return _none(table["metric"], label, len(runs), reason, _left_out(table, counted))
+        notes = [*_left_out(table, counted), *_copies(len(tested) - len(runs))]
+        return _none(table["metric"], label, len(runs), reason, notes)
     found = analysis(scores, factors)
     return {
         "measure": table["metric"],
@@ -93,8 +95,23 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         "p": found.p,
         "reason": None,
         "method": _method(len(runs), table),
-        "notes": [*_left_out(table, counted), *_notes(sweep, factors, found)],
+        "notes": [*_left_out(table, counted), *_copies(len(tested) - len(runs)), *_notes(sweep, factors, found)],
     }
+
+
+def _without_copies(runs: Sequence[payload.RunEntry]) -> list[payload.RunEntry]:
+    """The runs, of which each training counts once: a copy has no chance of its own."""
+    found: dict[str, str] = {}
+    for run in sorted(runs, key=lambda run: run["copied"] is not None):  # if the original is here, it counts
+        found.setdefault(run["copied"] or run["id"], run["id"])
+    return [run for run in runs if run["id"] in found.values()]
+
+
+def _copies(count: int) -> list[str]:
+    """The note on runs that were left out because they are copies."""
+    if not count:
+        return []
+    return [f"{count} run{'s are copies' if count > 1 else ' is a copy'} of others and not counted."]
 
 
 def _counted(table: payload.Table) -> set[str]:

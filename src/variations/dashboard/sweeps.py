@@ -291,6 +291,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
         "eta_seconds": left,
         "seconds": seconds if own else None,
         "score": measure.value(result) if isinstance(result.get("scores"), dict) else None,
+        "copied": str(result["copied"]) if result.get("copied") else None,
         "live_score": None,
         "parameters": result.get("parameters"),
         "flops": (_number(result.get("flops")) or _number(last.get("flops"))) if own else None,

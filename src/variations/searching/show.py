@@ -126,13 +126,15 @@ def _table(study: Study, trials: Sequence[Any]) -> Table:
 def _importance(study: Study, complete: list[Any]) -> str:
     if len(complete) < ENOUGH or len(study.objectives) > 1 or len(study.definition.dimensions) < 2:
         return ""
+    if len({trial.value for trial in complete}) == 1:
+        return ""
     import optuna
 
     try:
         found = optuna.importance.get_param_importances(
             study.optuna, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
         )
-    except (ValueError, RuntimeError):  # all trials are alike
+    except (ValueError, RuntimeError):  # the trials have the same values of all keys
         return ""
     return "Importance of keys (PED-ANOVA): " + ", ".join(f"{key} {share:.0%}" for key, share in found.items())
 

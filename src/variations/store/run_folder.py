@@ -391,6 +391,13 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"Cannot read {path}: {read_fault(error, path)}.") from error
 
+    def unfinished(self) -> str | None:
+        """Why the run counts as unfinished, `is running, not finished`; None if it is finished."""
+        if self.finished():
+            return None
+        state = self.state()
+        return "has no result.json, or a damaged one" if state == "finished" else f"is {state}, not finished"
+
     # Measurements ---------------------------------------------------------------------------------------------------
 
     def refuse_lost_measurements(self, fingerprint: Any = None) -> None:

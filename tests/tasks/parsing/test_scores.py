@@ -1,7 +1,5 @@
 """Scores of a set of parses, and the built-in treebank that they are tested on."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -35,8 +33,8 @@ def test_figures_by_hand() -> None:
     found = scores.figures(sentences, [Repairs(), Repairs(words_added=1)])
     assert (found["recall"], found["precision"]) == (pytest.approx(100 * 5 / 6), 100)
     assert (found["exact"], found["valid"], found["tags"], found["errors"]) == (50, 50, 100, 0)
-    assert scores.rate("f1", scores.counts(sentences).sum(0)) == pytest.approx(found["f1"])
-    assert scores.rate("f1", np.zeros((2, 7))).tolist() == [0, 0]
+    assert scores.f1(scores.counts(sentences).sum(0)) == pytest.approx(found["f1"])
+    assert scores.f1(np.zeros((2, 7))).tolist() == [0, 0]
 
 
 def test_lengths_are_told_apart() -> None:
@@ -58,9 +56,9 @@ def test_the_bootstrap_over_sentences_sees_a_difference_and_none() -> None:
     trees = generate(60, seed=7)
     flat = [Tree("S", tuple(each.leaves())) for each in trees]
     right, wrong = (scores.counts(scores.compare(trees, side)) for side in (trees, flat))
-    found = paired_bootstrap(right, wrong, partial(scores.rate, "f1"))
-    assert found.difference == pytest.approx(100 - scores.rate("f1", wrong.sum(0)))
+    found = paired_bootstrap(right, wrong, scores.f1)
+    assert found.difference == pytest.approx(100 - scores.f1(wrong.sum(0)))
     assert found.p < 0.01
     assert 0 < found.low < found.difference < found.high
-    same = paired_bootstrap(wrong, wrong, partial(scores.rate, "f1"))
+    same = paired_bootstrap(wrong, wrong, scores.f1)
     assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)

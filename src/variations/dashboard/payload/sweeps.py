@@ -231,6 +231,8 @@ class RunEntry(TypedDict):
     """Training time so far; as `flops`, null if it was copied or tests another run's weights: that run counts it."""
     score: float | None
     """In the sweep's metric; null until tested."""
+    copied: str | None
+    """The run that this one is a copy of; null if it was trained."""
     live_score: float | None
     """Last dev BLEU measured while training."""
     parameters: int | None

@@ -114,14 +114,17 @@ class ParsingExperiment(SequenceExperiment):
         write_text(folder.hypotheses / f"{name}.src", "".join(" ".join(tree.words()) + "\n" for tree in gold))
         sentences = scores.compare(gold, trees)
         figures = scores.figures(sentences, repairs)
+        predicted = self.data.encoding.form.has_tags
         return {
             "scores": {
-                key: {"value": float(figures[key]), "convention": convention} for key, (_, convention) in SCORES.items()
+                key: {"value": float(figures[key]), "convention": convention}
+                for key, (_, convention) in SCORES.items()
+                if predicted or key != "tags"  # which are then those of the gold trees
             },
             "errors": figures["errors"],
             "by_length": scores.by_length(sentences, repairs),
             "repairs": {
                 key: sum(dataclasses.asdict(each)[key] for each in repairs) for key in dataclasses.asdict(Repairs())
             },
-            "tags": "predicted" if self.data.encoding.form.has_tags else "gold",
+            "tags": "predicted" if predicted else "gold",
         }

@@ -21,7 +21,7 @@ SCORES = {
     "recall": ("recall", CONVENTION),
     "precision": ("precision", CONVENTION),
     "exact": ("exact match %", "sentences of which EVALB matches all brackets"),
-    "tags": ("tags %", "words with the correct part-of-speech tag, without punctuation"),
+    "tags": ("tags %", "words with the correct part-of-speech tag, without punctuation; not of forms without tags"),
     "valid": ("valid %", "lines of symbols that are a tree over the sentence without repairs"),
 }
 """Scores of a parsed set: heading and convention."""
@@ -34,6 +34,9 @@ LOSSES = {
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
 TREES = {"train": 39_832, "test": 2_416}
 """Trees of sections 02-21 and 23 in the Penn Treebank; the paper speaks of about 40,000 training sentences."""
+
+SAMPLE_TREES = {"train": 3_396, "test": 245}
+"""The same for its free sample."""
 
 
 class Measures(Task):
@@ -94,9 +97,10 @@ class Measures(Task):
             trees = "built-in trees" + (f"; {FURTHER}" if data.get("extra") else "")
         else:
             trees = str(result.get("treebank") or f"the treebank in {data.get('root')}")
-        if trees.startswith((DESCRIBED["wsj"], DESCRIBED["part"])):
+        wholes = SAMPLE_TREES if trees.startswith(DESCRIBED["sample"]) else TREES
+        if trees.startswith(tuple(DESCRIBED.values())):
             counts = _trees(result)
-            for part, whole in TREES.items():
+            for part, whole in wholes.items():
                 if counts.get(part, whole) < whole:
                     trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
         return f"{trees}; recipe {recipe.get('name')}"

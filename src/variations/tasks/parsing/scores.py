@@ -99,3 +99,8 @@ def rate(name: str, sums: NDArray[Any]) -> NDArray[np.float64]:
     }[name]
     score: NDArray[np.float64] = 100 * above / np.maximum(below, 1)
     return score
+
+
+def f1(sums: NDArray[Any]) -> NDArray[np.float64]:
+    """`rate` of F1."""
+    return rate("f1", sums)

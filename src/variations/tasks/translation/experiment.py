@@ -10,6 +10,7 @@ from variations.store.ledger import RunFolder
 from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment, perplexity
 from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.data import fingerprints, multi30k
 from variations.tasks.translation.data.corpora import seen_before
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.inspection.stored import store_maps
@@ -78,7 +79,15 @@ class TranslationExperiment(SequenceExperiment):
             "dropped_pairs": data.train_tokens.dropped,
             "decoding_seconds": seconds,
             "remarks": [*(text for name, text in seen_before(data.corpus) if name in scores), *self.remarks()],
-        } | ({"cut": self.cut} if self.cut else {})
+        } | self._facts()
+
+    def _facts(self) -> dict[str, Any]:
+        """What a reader of the result must know of the texts: sources that were cut, and texts under a foreign name."""
+        found: dict[str, Any] = {"cut": self.cut} if self.cut else {}
+        if self.config.data.kind == "multi30k":
+            other = multi30k.others(fingerprints.texts(self.data.corpus, self.config.decode.sets))
+            found |= {"not_of_multi30k": other} if other else {}
+        return found
 
     def _translate_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, dict[str, Any]]:
         trainer, translator = self.config.trainer, self.translator(nbest=1)

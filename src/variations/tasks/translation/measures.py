@@ -234,6 +234,13 @@ class Measures(Task):
         of_multi30k = bool(figures) and all(self.published(key).corpus == _MULTI30K[0] for key in figures)
         return UNSCALED if of_multi30k else scale_name(config)
 
+    def misnamed(self, result: Mapping[str, Any]) -> str | None:
+        """Texts that have the names of Multi30k's files, but are others."""
+        other = result.get("not_of_multi30k")
+        if not isinstance(other, Sequence) or not other:
+            return None
+        return f"{', '.join(map(str, other))} in data.root {'were' if len(other) > 1 else 'was'} not Multi30k's"
+
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if they were measured on the same text."""
         kind, data = self.published(published.key), config.get("data") or {}
@@ -244,6 +251,8 @@ class Measures(Task):
             return f"{where}: no measured figure of this kind"
         if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
             return f"{where}, measured on {self.data_name(config)}: not compared"
+        if other := self.misnamed(result):
+            return f"{where}, and {other}: not compared"
         of_dev = measure(kind.measures[0]).set == "dev"
         stem = data.get("dev" if of_dev else "test")
         if kind.stem and stem not in (kind.stem, None):
@@ -267,6 +276,8 @@ class Measures(Task):
             found.append(f"published as {published.convention}, measured as {measure(key).label}")
         if (scale := self.scale(config)) != UNSCALED:
             found.append(f"measured at {scale}")
+        if data.get("kind") == "wmt14" and data.get("root"):
+            found.append("measured on the files of data.root, which are not checked")
         if data.get("train_pairs"):
             found.append(f"measured with only {data['train_pairs']:,} training pairs")
         return found

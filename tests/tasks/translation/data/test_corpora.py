@@ -11,7 +11,9 @@ import pytest
 from loopback import packed
 
 from variations.commands.preflight import preflight
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
+from variations.configuration.tasks import named
 from variations.data.download import Patience
 from variations.data.transfer import Remote
 from variations.system.errors import DataError, UserError
@@ -322,6 +324,8 @@ def test_multi30k_is_read_from_a_local_copy() -> None:
     for path in (LOCAL / "multi30k").iterdir():
         stem, language, _ = path.name.split(".")
         published = multi30k.remote(stem, language)
+        text = gzip.decompress(path.read_bytes())
+        assert hashlib.sha256(text).hexdigest() == multi30k.TEXTS[path.name.removesuffix(".gz")]
         assert (published.size, published.sha256) == (
             path.stat().st_size,
             hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -347,6 +351,20 @@ def small_multi30k(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             sizes[f"{stem}.{language}"] = (len(body), hashlib.sha256(body).hexdigest())
     monkeypatch.setattr(multi30k, "URL", site.url + "/")
     monkeypatch.setattr(multi30k, "FILES", sizes)
+
+
+def test_a_text_under_a_name_of_multi30k_is_no_multi30k(tmp_path: Path) -> None:
+    """A sentence more, or a copy in lower case, is another test set than the one of the published figures."""
+    text = "test_2016_flickr.de"
+    assert multi30k.others({text: multi30k.TEXTS[text], "own.de": "0" * 64}) == []
+    assert multi30k.others({text: "0" * 64, "val.en": "1" * 64}) == [text, "val.en"]
+    task, config = named("translation"), to_dict(compose_run(["variation=multi30k_published/transformer"]))
+    kind = task.published(next(iter(config["variation"]["published"])))
+    assert task.incomparable(kind, config, {}) is None
+    other = {"not_of_multi30k": [text, "val.en"]}
+    assert task.misnamed(other) == f"{text}, val.en in data.root were not Multi30k's"
+    told = str(task.incomparable(kind, config, other))
+    assert told.endswith(f"and {task.misnamed(other)}: not compared")
 
 
 @pytest.mark.slow
