@@ -230,6 +230,8 @@ def measure(size: str, args: argparse.Namespace, console: Console) -> list[str]:
         if args.compile:  # the programs for other shapes
             contestant.first += time_round(contestant, batches, args.device)
         players.append(contestant)
+    if not players:
+        return [f"## {size}", "", "None of them runs here.", ""]
     for r in range(args.rounds):
         for contestant in players[r % len(players) :] + players[: r % len(players)]:
             before = torch.cuda.memory_allocated() if args.device == "cuda" else 0

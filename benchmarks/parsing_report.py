@@ -166,7 +166,7 @@ def _differences(pcfg: Parser, branching: Parser, trained: Sequence[Parser]) -> 
 
 def _difference(ours: Parser, base: Parser) -> list[str]:
     aggregate: Callable[[Any], Any] = scores.f1
-    test: Comparison = across_seeds(ours.counts, base.counts, aggregate)
+    test: Comparison = across_seeds(ours.counts, base.counts, aggregate, fixed_base=not base.seeds)
     one_seed = any(len(each.seeds) == 1 for each in (ours, base)) and "seeds" not in test.variance
     interval = f"{delta(test.low)} to {delta(test.high)}"
     return [f"{ours.label} − {base.label}", delta(test.difference), interval, "" if one_seed else p_text(test.p)]

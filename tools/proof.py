@@ -281,8 +281,9 @@ def record(out: Path, root: Path, only: list[str], work: Path | None) -> int:
             began = time.monotonic()
             try:
                 runs[name] = read_run(checkout.run(name))
-                if (twin := TWIN.get(name)) in runs and (found := list(differences(runs[twin], runs[name]))):
-                    runs[name] = {"error": f"differs from {twin}: {found[0]}"}
+                twin = runs.get(TWIN.get(name, ""), {"error": "there is none"})
+                if "error" not in twin and (found := list(differences(twin, runs[name]))):
+                    runs[name] = {"error": f"differs from {TWIN[name]}: {found[0]}"}
             except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
                 runs[name] = {"error": str(error)}
             done = "failed" if "error" in runs[name] else "done"

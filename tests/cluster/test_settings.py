@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hydra_plugins.variations_launcher.local import Local
 from hydra_plugins.variations_launcher.ray import Ray
 from variations.configuration.compose import compose_run
 from variations.store.process_identity import Process
@@ -66,6 +67,11 @@ def test_a_run_on_several_devices_shares_no_gpu() -> None:
     configs = [compose_run(["trainer=ddp"])]
     with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=0.5: a run with trainer.devices=2 takes whole GPUs"):
         Ray(gpus=0.5).pool(configs)
+
+
+def test_gpus_that_no_run_can_see_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=\[3\]: no GPU is visible to these runs"):
+        Local(gpus=[3]).pool([compose_run([])])
 
 
 def test_values_never_become_commands_of_the_batch_script() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.dashboard.metrics import Glance, Metrics, glance
+from variations.dashboard.metrics import Glance, Metrics, glance, thinned
 
 Maker = Callable[..., Path]
 
@@ -75,3 +75,25 @@ def test_a_glance_sees_a_line_that_is_longer_than_the_ends(tmp_path: Path) -> No
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     assert path.stat().st_size > 4 * 100_000
     assert glance(path) == Glance({"dev/bleu": 3.0}, {"step": 3.0}, branched=True)
+
+
+def test_a_glance_at_all_measurements_has_the_last_value_of_each(tmp_path: Path) -> None:
+    """Between two validations, a running run writes more lines than the ends of its file hold."""
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"step": n, "seconds": n / 2, "lr": 0.5, "filler": "x" * 90} for n in range(2000)]
+    lines[1000] |= {"dev/bleu": 7.0, "branch/encoder0.kappa": [0.5, 0.5]}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    metrics = Metrics(path)
+    metrics.update()
+    assert Glance.of(metrics) == Glance({"dev/bleu": 7.0, "lr": 0.5}, {"step": 1999.0, "seconds": 999.5}, branched=True)
+    assert "dev/bleu" not in glance(path).values
+
+
+@pytest.mark.parametrize("limit", [2, 10, 200])
+def test_thinned_runs_of_unequal_length_keep_common_places(limit: int) -> None:
+    for length in (1, 2, 3, 199, 200, 201, 5000):
+        kept = thinned(range(length), limit)
+        assert len(kept) <= limit and (kept[0], kept[-1]) == (0, length - 1)
+        assert kept == sorted(set(kept))
+    short, long = (thinned(range(length), 200) for length in (1870, 2000))
+    assert len({*short} & {*long}) >= 100

@@ -204,6 +204,17 @@ def test_a_running_row_says_how_far_it_is_and_how_long_it_takes(client: Any, run
     assert entry["score"] is None and entry["live_score"] == pytest.approx(80 * (1 - math.exp(-2)))
 
 
+def test_a_running_row_keeps_its_latest_validation_however_many_lines_follow(client: Any, run: Maker) -> None:
+    folder = run("q", "base", 1, state="running", step=600)
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        for step in range(601, 1101):
+            file.write(json.dumps({"step": step, "seconds": step / 2, "lr": 0.1, "filler": "x" * 200}) + "\n")
+    sweep = client.json("/api/sweep/q")
+    (entry,) = sweep["runs"]
+    assert (entry["step"], entry["live_score"]) == (1100, pytest.approx(80 * (1 - math.exp(-2))))
+    assert "dev/bleu" in sweep["metrics"]
+
+
 @pytest.mark.parametrize("other", ["reused", "copied"])
 def test_costs_of_a_training_are_counted_once(client: Any, run: Maker, other: str) -> None:
     trained, tested = (run("q", name, 1, rows=["base", "wide"]) / "result.json" for name in ("base", "wide"))
@@ -326,7 +337,7 @@ def test_thinned_curves_keep_their_ends(client: Any, run: Maker) -> None:
     run("q", "base", 1, points=100, steps=1000)
     curves = client.json("/api/curves/q/base/seed1?points=5")
     places, values = curves["metrics"]["train/loss"]
-    assert [curves["step"][place] for place in places] == [10, 260, 510, 750, 1000]
+    assert [curves["step"][place] for place in places] == [10, 330, 650, 970, 1000]
     assert len(values) == 5
     assert thinned(range(3), 5) == [0, 1, 2]
     assert "points=x" in client.fault("/api/curves/q/base/seed1?points=x", 400)

@@ -161,9 +161,38 @@ def test_without_a_sound_kernel_torch_takes_its_place_and_says_so_once(monkeypat
     assert torch.equal(torch.get_rng_state(), before), "the self-test drew from the run's random numbers"
 
 
+def test_each_form_of_the_arguments_is_tested_by_itself(monkeypatch):
+    """No bias, one for each branch, no base, weights for each token: each is another program."""
+
+    class WrongWithoutBias:
+        @staticmethod
+        def branch_sum(*given):
+            return branch_sum(*given) * (1.5 if given[2] is None else 1.0)
+
+    monkeypatch.setattr(engine, "_triton", lambda: WrongWithoutBias)
+    kernel, (heads, C, bias, base, alpha) = FusedGPU(), tensors()
+    forms = [
+        (heads, C, bias, base, alpha),
+        (heads, C, None, base, alpha),
+        (heads, C, bias.expand(2, -1), base, alpha),
+        (heads, C, bias, None, alpha),
+        (heads, C, bias, base, alpha.expand(9, -1)),
+    ]
+    for form in forms:
+        assert torch.allclose(kernel.branch_sum(*form, 0.0), branch_sum(*form))
+    assert list(kernel._works.values()) == [True, False, True, True, True]
+
+
 @pytest.mark.parametrize(
     ("dtype", "w", "dropout"), [(torch.float64, 6, 0.0), (torch.float32, 200, 0.0), (torch.float32, 6, 0.5)]
 )
 def test_what_the_kernel_cannot_do_never_reaches_it(monkeypatch, dtype, w, dropout):
     monkeypatch.setattr(engine, "_triton", lambda: pytest.fail("reached the kernel"))
     assert FusedGPU().branch_sum(*tensors(dtype, w), dropout).shape == (9, 12)
+
+
+def test_a_sum_over_no_tokens_is_empty():
+    heads, C, bias, base, alpha = (tensor.requires_grad_() for tensor in tensors())
+    out = branch_sum(heads[:, :0], C, bias, base[:0], alpha)
+    out.sum().backward()
+    assert out.shape == (0, 12) and float(C.grad.abs().max()) == 0

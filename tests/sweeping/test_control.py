@@ -16,7 +16,7 @@ from variations.sweeping import control as module
 from variations.sweeping.outcomes import Outcome, refuse_changed
 from variations.sweeping.overview import summary
 from variations.sweeping.pool import Ended
-from variations.system.errors import UserError
+from variations.system.errors import ExitCode, UserError
 
 
 @pytest.fixture(autouse=True)
@@ -339,6 +339,34 @@ def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: A
     started.release()
     outcomes[0].folder.set_status("interrupted")
     assert outcomes[0].shown == "interrupted"
+
+
+@pytest.mark.slow
+def test_rows_whose_source_was_stopped_are_left_to_the_same_command(rows: Any, control: Any, pool: Any) -> None:
+    """As by scancel: they would train networks of their own if they started now."""
+    source, tests = outcomes = rows("a", "b")
+    variation = replace(tests.job.config.variation, reuse="a")
+    tests.job = replace(tests.job, config=replace(tests.job.config, variation=variation))
+    sweep = control(outcomes)
+    sweep.step()
+    source.folder.set_status("running")
+    pool.end("a-seed1", "interrupted", ExitCode.TERMINATED)
+    sweep.step()
+    assert pool.submitted == ["a-seed1"]
+    assert states(outcomes) == ["interrupted", "interrupted"]
+    assert tests.reason == "a, seed 1, whose weights it tests, was interrupted"
+
+
+@pytest.mark.slow
+def test_a_job_that_has_left_the_queue_unseen_leaves_no_lease(rows: Any, control: Any, pool: Any) -> None:
+    pool.outlives, pool.most = True, 1
+    first, second = rows("first", "second")
+    for outcome in (first, second):
+        assert Lease.claim(outcome.folder.path, None, "queued", pool="fake", key=f"{outcome.job.row}-seed1") is not None
+    pool.running["first-seed1"] = first.pooled()  # the other one was cancelled
+    control([first, second])._give_back_lost()
+    held = [read(outcome.folder.path) for outcome in (first, second)]
+    assert [record and record.state for record in held] == ["queued", "released"]
 
 
 @pytest.mark.slow

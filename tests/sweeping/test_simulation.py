@@ -24,7 +24,7 @@ from variations.sweeping.control import Control
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.slurm import SlurmPool
 
-SCHEDULES, MOST = 180, 600
+SCHEDULES, MOST = 180, 2_000
 """Schedules that must pass, and within which a bug must be detected: a bug's test stops at the first detection."""
 NAMES = itertools.count()
 

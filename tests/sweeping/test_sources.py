@@ -64,6 +64,16 @@ def test_a_row_whose_source_failed_trains_by_itself(table: list[Outcome]) -> Non
 
 
 @pytest.mark.slow
+def test_a_row_whose_source_was_interrupted_waits_for_the_same_command(table: list[Outcome]) -> None:
+    """Else the row would train a network of its own, and the table would have three instead of one."""
+    one(table, "learned", 1).state = "interrupted"
+    sources, waiting = Sources(table), one(table, "uniform", 1)
+    assert not sources.ready(waiting)
+    assert sources.stopped(waiting) == "learned, seed 1, whose weights it tests, was interrupted"
+    assert sources.stopped(one(table, "uniform", 2)) is None and sources.stopped(one(table, "learned", 2)) is None
+
+
+@pytest.mark.slow
 def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) -> None:
     alone = [one(table, "uniform", 1)]
     assert Sources(alone).ready(alone[0])

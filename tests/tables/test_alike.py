@@ -192,6 +192,9 @@ def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
     remarks = read(seeds=[1]).remarks
     assert not any("seed 1:" in text for text in remarks)
     assert "h=16 & <more_heads>: not trained itself, tests the weights of base and has its costs." in remarks
+    first.set_status("finished", started="2999-01-01T00:00:00+00:00")
+    again = "h=16 & <more_heads>, seed 1: base, whose weights it tests, has been trained again since."
+    assert again in read(seeds=[1]).remarks
     make_run("papers", "base", 2, 30.0)
     make_run("papers", "A_h16", 2, 28.0, config=retested)
     own = "h=16 & <more_heads>, seed 2: trained a network of its own, and does not test base."

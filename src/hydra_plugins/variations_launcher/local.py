@@ -50,6 +50,10 @@ class Local(PoolLauncher):
             raise ConfigError(found)
         accelerator = next((c.trainer.accelerator for c in configs if c.trainer.accelerator != "cpu"), "cpu")
         gpus = visible_gpus(accelerator)
+        if self.gpus and not gpus:
+            raise ConfigError(
+                [f"hydra.launcher.gpus={list(self.gpus)}: no GPU is visible to these runs: see trainer.accelerator."]
+            )
         if self.gpus is not None and gpus:
             if wrong := [gpu for gpu in self.gpus if str(gpu) not in gpus]:
                 named, here = ", ".join(map(str, wrong)), ", ".join(gpus)

@@ -1,6 +1,7 @@
 """Routes from paths to payloads; expensive payloads are cached until the store changes."""
 
 import gc
+import hashlib
 import json
 import re
 import threading
@@ -83,7 +84,7 @@ class Api:
         from variations.dashboard.importance import importance
 
         table = self._sweep(name, significance=False)
-        stamp = revision(self._present(name, self.store.sweep))
+        stamp = hashlib.sha256(table).hexdigest()
         return self._cached(("importance", name), stamp, lambda: document(importance(json.loads(table))))
 
     def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:
@@ -139,6 +140,7 @@ class Api:
                 while len(self._kept) > KEPT:
                     oldest = next(iter(self._kept))
                     del self._kept[oldest]
+                    self._locks.pop(oldest, None)
             return made
 
 

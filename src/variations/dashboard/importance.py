@@ -104,7 +104,8 @@ def _without_copies(runs: Sequence[payload.RunEntry]) -> list[payload.RunEntry]:
     found: dict[str, str] = {}
     for run in sorted(runs, key=lambda run: run["copied"] is not None):  # if the original is here, it counts
         found.setdefault(run["copied"] or run["id"], run["id"])
-    return [run for run in runs if run["id"] in found.values()]
+    counted = set(found.values())
+    return [run for run in runs if run["id"] in counted]
 
 
 def _copies(count: int) -> list[str]:

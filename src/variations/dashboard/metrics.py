@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from variations.configuration.tasks import named, names
 from variations.store.atomic import read_stored, stored_path, usable
@@ -116,6 +116,16 @@ class Glance:
     branched: bool = False
     """Whether κ and α were recorded."""
 
+    @classmethod
+    def of(cls, metrics: Metrics) -> Self:
+        """From all measurements."""
+        last = {name: column[-1] for name, column in metrics.costs.items() if column}
+        return cls(
+            {key: values[-1] for key, (_, values) in metrics.scalars.items()},
+            {name: cost for name, cost in last.items() if cost is not None},
+            any(key.endswith((".kappa", ".alpha")) for key in metrics.lists),
+        )
+
 
 def glance(path: Path) -> Glance:
     """What was measured, from the ends of a file, without reading a long one whole."""
@@ -170,10 +180,14 @@ def curve_labels(tasks: Iterable[str]) -> dict[str, str]:
 
 
 def thinned(places: Sequence[int], limit: int) -> list[int]:
-    """At most `limit` of the places, evenly spread, including the first and the last."""
-    if len(places) <= limit or limit < 2:
-        return list(places)
-    return [places[round(k * (len(places) - 1) / (limit - 1))] for k in range(limit)]
+    """At most `limit` of the places: the first, every second, fourth, eighth … from there on, and the last.
+
+    Of two runs that were measured at the same steps but not equally long, the common part keeps common steps.
+    """
+    apart = 1
+    while limit >= 2 and len(places) > apart and 2 + (len(places) - 2) // apart > limit:
+        apart *= 2
+    return [*places[:-1:apart], *places[-1:]]
 
 
 def rounded(value: float | None, digits: int) -> float | None:

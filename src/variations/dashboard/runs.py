@@ -95,21 +95,21 @@ def curves(
         wanted: The metrics; None: all. One that the run has not measured is left out.
         columns: Which of AXES.
     """
-    metrics = store.metrics(found)
-    known = metrics.scalars
-    chosen = {key: _thin(*known[key], points) for key in (known if wanted is None else wanted) if key in known}
-    used = sorted({place for places, _ in chosen.values() for place in places})
-    order = {place: i for i, place in enumerate(used)}
-    digits = DIGITS if points is None else 5
-    document = {
-        "id": found.id,
-        **{name: _column(metrics, name, used, 12 if name == "step" else digits) for name in columns},
-        "metrics": {
-            key: [[order[place] for place in places], [rounded(value, digits) for value in values]]
-            for key, (places, values) in chosen.items()
-        },
-        "revision": found.stamp,
-    }
+    with store.metrics(found) as metrics:
+        known = metrics.scalars
+        chosen = {key: _thin(*known[key], points) for key in (known if wanted is None else wanted) if key in known}
+        used = sorted({place for places, _ in chosen.values() for place in places})
+        order = {place: i for i, place in enumerate(used)}
+        digits = DIGITS if points is None else 5
+        document = {
+            "id": found.id,
+            **{name: _column(metrics, name, used, 12 if name == "step" else digits) for name in columns},
+            "metrics": {
+                key: [[order[place] for place in places], [rounded(value, digits) for value in values]]
+                for key, (places, values) in chosen.items()
+            },
+            "revision": found.stamp,
+        }
     return cast(payload.Curves, document)
 
 
@@ -143,28 +143,28 @@ def _column(metrics: Metrics, name: str, used: list[int], digits: int) -> list[f
 
 def branches(store: Store, found: Found, points: int | None = None) -> payload.Branches:
     """κ and α of every branched sub-layer, encoder first."""
-    metrics = store.metrics(found)
-    order = branched(metrics.lists)
-    places = sorted({place for key in metrics.lists if KEY.fullmatch(key) for place in metrics.lists[key][0]})
-    places = thinned(places, points) if points else places
-    layers: list[payload.BranchLayer] = [
-        {
-            "name": match[1],
-            "label": f"{match[2]} layer {int(match[3]) + 1}" + (f", {match[4]}" if match[4] else ""),
-            "kappa": _rows(metrics, f"branch/{match[1]}.kappa", places),
-            "alpha": _rows(metrics, f"branch/{match[1]}.alpha", places),
+    with store.metrics(found) as metrics:
+        order = branched(metrics.lists)
+        places = sorted({place for key in metrics.lists if KEY.fullmatch(key) for place in metrics.lists[key][0]})
+        places = thinned(places, points) if points else places
+        layers: list[payload.BranchLayer] = [
+            {
+                "name": match[1],
+                "label": f"{match[2]} layer {int(match[3]) + 1}" + (f", {match[4]}" if match[4] else ""),
+                "kappa": _rows(metrics, f"branch/{match[1]}.kappa", places),
+                "alpha": _rows(metrics, f"branch/{match[1]}.alpha", places),
+            }
+            for match in order
+        ]
+        counted = dict(zip(*metrics.scalars.get(DEAD, ([], [])), strict=True))
+        return {
+            "id": found.id,
+            "steps": [int(metrics.costs["step"][place] or 0) for place in places],
+            "layers": layers,
+            "dead": [branch for layer in layers for branch in _dead(layer)],
+            "dead_counts": [int(counted[place]) if place in counted else None for place in places],
+            "revision": found.stamp,
         }
-        for match in order
-    ]
-    counted = dict(zip(*metrics.scalars.get(DEAD, ([], [])), strict=True))
-    return {
-        "id": found.id,
-        "steps": [int(metrics.costs["step"][place] or 0) for place in places],
-        "layers": layers,
-        "dead": [branch for layer in layers for branch in _dead(layer)],
-        "dead_counts": [int(counted[place]) if place in counted else None for place in places],
-        "revision": found.stamp,
-    }
 
 
 def _rows(metrics: Metrics, key: str, places: list[int]) -> list[list[float] | None]:

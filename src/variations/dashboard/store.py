@@ -11,7 +11,8 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -144,8 +145,19 @@ class Store:
         with self._lock:
             facts = self._of(run)
             if facts.glance is None:
-                facts.glance, facts.new = glance(run.folder.measurements.path) if run.measured else Glance(), True
+                facts.glance, facts.new = self._glance(run), True
             return facts.glance
+
+    def _glance(self, run: Found) -> Glance:
+        if not run.measured:
+            return Glance()
+        if run.state != "running":  # its last line is a validation, unless something went wrong
+            return glance(run.folder.measurements.path)
+        try:
+            with self.metrics(run) as metrics:
+                return Glance.of(metrics)
+        except UserError:
+            return Glance()
 
     def curve(self, run: Found, key: str) -> list[tuple[float, float]]:
         """As `Measurements.curve`."""
@@ -200,14 +212,15 @@ class Store:
                 facts.inputs, facts.new = made_from(run.folder), True
             return facts.inputs
 
-    def metrics(self, run: Found) -> Metrics:
-        """A run's measurements; only lines appended since the last call are read."""
+    @contextmanager
+    def metrics(self, run: Found) -> Iterator[Metrics]:
+        """A run's measurements, which no other thread changes meanwhile; only lines appended since then are read."""
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.measurements.path)
             if run.measured:
                 self._metrics[run.id].update()
-            return self._metrics[run.id]
+            yield self._metrics[run.id]
 
     def outputs(self, run: Found, name: str) -> Sequence[tuple[str, ...]]:
         """Source, reference and output of each item of a set; empty unless all are stored and match."""

@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,15 +42,8 @@ def download_bar(name: str, progress: bool) -> Iterator[Callable[[int, int | Non
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def status_line(text: str, progress: bool) -> AbstractContextManager[Any]:
-    """A status line with a spinner; none if stderr is not a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return console.status(text) if progress and console.is_terminal else nullcontext()
-
-
 MOST_ATTEMPTS = 100
+"""Attempts at one file, also if each of them brings new data."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +195,7 @@ def _download(remote: Remote, path: Path, manual: str, progress: bool, patience:
 
 
 def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
-    """Repeat attempts until `path.part` is complete. Attempts with new data are not counted."""
+    """Repeat attempts until `path.part` is complete, MOST_ATTEMPTS at most. Attempts with new data have not failed."""
     import requests
 
     part, failures = beside(path, ".part"), 0

@@ -1,6 +1,7 @@
 """Learning curves over four costs, and loss against loss (Ahmed et al. 2017, Figure 2)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -108,7 +109,7 @@ def _without_start(row: TracedRow, skip: float) -> TracedRow:
     for seed, lines in row.metrics.items():
         last = max((line["step"] for line in lines if is_number(line.get("step"))), default=0)
         metrics[seed] = [line for line in lines if is_number(line.get("step")) and line["step"] >= skip * last]
-    return TracedRow(row.name, row.label, row.base, metrics, row.results)
+    return replace(row, metrics=metrics)
 
 
 def _draw(panel: Any, item: Curve, number: int, factor: float, *, band: bool = True) -> None:

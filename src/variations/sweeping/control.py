@@ -48,6 +48,7 @@ class Control:
         """
         with self.show:
             try:
+                self._give_back_lost()
                 while not all(outcome.ended for outcome in self.outcomes):
                     self.step()
                     time.sleep(POLL)
@@ -93,10 +94,22 @@ class Control:
         elif not self.pool.outlives:
             outcome.state = "elsewhere"
 
+    def _give_back_lost(self) -> None:
+        """Release the leases of runs that have left the queue unseen, as by scancel; rows may wait long to start."""
+        for outcome in self.outcomes:
+            path = outcome.folder.path
+            record = read(path) if outcome.state == "pending" else None
+            if record is not None and record.state == "queued" and self.watch.free(path, record):
+                with self._told(outcome, "its lease cannot be released"):
+                    outcome.lease = Lease.claim(path, record, "queued", pool=self.pool.name)
+                    self._give_back(outcome)
+
     # Starting -------------------------------------------------------------------------------------------------------
 
     def _start_ready(self) -> None:
         for outcome in self.outcomes:
+            if outcome.state == "pending" and (reason := self.sources.stopped(outcome)):
+                self._end(outcome, "interrupted", reason)
             if self.pool.room() < 1 or self._full(outcome):
                 return
             if outcome.state == "pending" and self.sources.ready(outcome):

@@ -25,7 +25,16 @@ class Sources:
     def ready(self, outcome: Outcome) -> bool:
         """Return whether the row can start: its source, if in the sweep, is finished or has failed for good."""
         source = self._in_sweep(outcome)
-        return source is None or source.ended or bool(_differing(outcome, to_dict(source.job.config)))
+        if source is None or _differing(outcome, to_dict(source.job.config)):
+            return True
+        return source.ended and source.state != "interrupted"
+
+    def stopped(self, outcome: Outcome) -> str | None:
+        """Return why the row cannot start in this sweep: its source was interrupted; None if it can, or waits."""
+        source = self._in_sweep(outcome)
+        if source is None or source.state != "interrupted" or _differing(outcome, to_dict(source.job.config)):
+            return None
+        return f"{source.name}, whose weights it tests, was interrupted"
 
     def trains_itself(self, outcome: Outcome) -> bool:
         """Return whether a row will train a network although it names one to test, if all rows before it finish."""

@@ -5,8 +5,7 @@ the row: the difference of the means over those seeds, with the chance in seeds 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -241,16 +240,3 @@ def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
 def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:
     theirs = {run.seed: run for run in base.finished if run.folder}
     return {run.seed: (run, theirs[run.seed]) for run in row.finished if run.folder and run.seed in theirs}
-
-
-@contextmanager
-def progress_line(text: str) -> Iterator[Any]:
-    """A function that shows on the terminal what is being done; it does nothing if standard error is a file."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda detail: None
-        return
-    with console.status(text) as status:
-        yield lambda detail: status.update(f"{text}: {detail}")

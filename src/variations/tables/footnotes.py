@@ -304,8 +304,10 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                 continue
             source = RunFolder(str(run.result["reused"]))
             folder = shown.get((source.row, run.seed))
-            status = RunFolder(folder).status() if folder else None
-            if status is not None and status.attempt != source.attempt:
+            status, own = (RunFolder(each).status() if each else None for each in (folder, run.folder))
+            if status is None:
+                continue
+            if status.attempt != source.attempt:
                 former, now = source.attempt, status.attempt
                 yield (
                     line,
@@ -313,6 +315,8 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                     f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights, if both are "
                     "trained alike.",
                 )
+            elif own is not None and (status.started or "") > (own.started or "~"):  # it began after its source's end
+                yield line, f", seed {run.seed}: {source.row}, whose weights it tests, has been trained again since."
 
 
 def _former_code(table: Table) -> Iterator[tuple[Line, str]]:

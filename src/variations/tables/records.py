@@ -121,7 +121,7 @@ def record(
                         continue
                     run = TestedRun(folder, folder.config(), folder.result() or {})
                     fault = misfit(folder, run.config, run.result) or damage(run)
-                    files = {} if fault else _files(run, texts=texts or any(home.glob("hypotheses/*.ref.gz")))
+                    files = {} if fault else _files(run, texts=texts or _has_these_texts(home, run))
                 except OSError as error:
                     fault = f"{error.filename or folder.path} cannot be read: {error.strerror or error}"
                 except (UserError, DataError) as error:
@@ -281,6 +281,14 @@ def _documents(run: TestedRun, metrics: bytes) -> dict[str, Any]:
         "result.json": sealed(published(run.result), published(run.config), metrics or None),
         "environment.json": published(run.folder.environment() or {}),
     }
+
+
+def _has_these_texts(home: Path, run: TestedRun) -> bool:
+    """Whether a record has, by `texts=true`, the texts of a corpus that are else left out, and the run has the same."""
+    task, there = task_of(run.config), RunFolder(home)
+    hashed = {path.name.partition(".")[0] for path in home.glob("hypotheses/*.ref.sha256")}
+    kept = [name for name in hashed if (there.hypotheses / f"{name}.ref.gz").is_file()]
+    return bool(kept) and all(task.references(there, name) == task.references(run.folder, name) for name in kept)
 
 
 def _may_not_be_published(path: Path) -> bool:

@@ -197,6 +197,7 @@ def across_seeds(
     seed: int = SEED,
     level: float = 0.95,
     resampled: Resampled | None = None,
+    fixed_base: bool = False,
 ) -> Comparison:
     """Difference of mean scores over seeds, with the chance in both seeds and items.
 
@@ -209,7 +210,8 @@ def across_seeds(
 
     The variance of seeds is pooled over both sides, as in the two-sample t-test, so that one side may have a single
     seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
-    are taken as unrelated. `resampled` is as for `paired_tests`.
+    are taken as unrelated. With `fixed_base`, the base has no chance of its own, as a system without random numbers.
+    `resampled` is as for `paired_tests`.
 
     Raises ValueError when a side has no run or the numbers of items differ; its subclass UndefinedError, as all tests
     do, if there is a single item or the measure is not a number for some draws.
@@ -222,8 +224,9 @@ def across_seeds(
     scores = [_observed(side, aggregate) for side in (system, base)]
     difference = float(scores[0].mean() - scores[1].mean())
     draws = sides[0].mean(0) - sides[1].mean(0)
-    if sum(runs) > 2:
-        variance, freedom = _variance_with_seeds(draws, scores, sides, items - 1)
+    by_chance = slice(0, 1) if fixed_base else slice(0, 2)
+    if sum(len(side) - 1 for side in scores[by_chance]) > 0:
+        variance, freedom = _variance_with_seeds(draws, scores[by_chance], sides[by_chance], items - 1)
         judged = _by_students_t(difference, variance, freedom, level)
         return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, ("items", "seeds"), freedom)
     judged = _judged(difference, _spread(difference, draws - draws.mean()), level)
@@ -287,12 +290,12 @@ def _variance_with_seeds(
 ) -> tuple[float, float]:
     """The variance of the difference due to items and seeds, and its degrees of freedom.
 
-    `draws` (n,) are the differences on resampled items, which have `items` degrees of freedom. For either side,
-    `observed` is (K,) and `resampled` (K, n). In a two-way layout of seeds and items, the variance between runs is that
-    of the seeds plus that of the interaction; the latter shows as the runs' deviations from their mean change from one
-    resampled test set to the next.
+    `draws` (n,) are the differences on resampled items, which have `items` degrees of freedom. For each side that has
+    seeds, `observed` is (K,) and `resampled` (K, n). In a two-way layout of seeds and items, the variance between runs
+    is that of the seeds plus that of the interaction; the latter shows as the runs' deviations from their mean change
+    from one resampled test set to the next.
     """
-    degrees = sum(len(scores) for scores in observed) - 2
+    degrees = sum(len(scores) - 1 for scores in observed)
     share = sum(1 / len(scores) for scores in observed) / degrees
     between = share * sum(float(((scores - scores.mean()) ** 2).sum()) for scores in observed)
     interaction = share * sum(float((scores - scores.mean(0)).var(axis=1).sum()) for scores in resampled)

@@ -16,6 +16,7 @@ from variations.store.ledger import RunFolder
 from variations.store.row_files import edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
+from variations.system.terminal import status_line
 from variations.tables.alike import (
     differing,
     listed,
@@ -25,7 +26,7 @@ from variations.tables.alike import (
     other_scale,
     unversioned,
 )
-from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
+from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.correlation import spearman
 from variations.tables.departures import departures, seeds_named
@@ -64,7 +65,7 @@ def build(
     untrained = {row.definition.row: why_untrained(row) for row in rows}
     table = Table(task, sweep, store, measures, [], significance or SignificanceConfig())
     tester = Tester(table.significance, task, table.primary)
-    with progress_line("Testing differences") as tell:
+    with status_line("Testing differences") as tell:
         for row in rows:
             tell(row.definition.label)
             base = sweep.base_of(row.definition)

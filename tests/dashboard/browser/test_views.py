@@ -109,6 +109,20 @@ def test_differences_from_several_base_rows_name_them(tab: Any, serve: Any, tmp_
     assert end < base
 
 
+@pytest.mark.parametrize(("higher", "order"), [(True, ["b", "a"]), (False, ["a", "b"])])
+def test_running_rows_are_ranked_by_what_is_better(
+    higher: bool, order: list[str], tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    browser_store.write(tmp_path, "transformer", 1, label="T", bleu=score("transformer", 1))
+    tab.open(serve(tmp_path), view="table")
+    rows = [
+        {"name": name, "index": index, "score": None, "runs": [{"live_score": live}], "isBase": False}
+        for index, (name, live) in enumerate([("a", 1.0), ("b", 2.0)])
+    ]
+    sweep = {"primary": {"higher_is_better": higher}, "rows": rows, "keys": []}
+    assert tab.page.evaluate("sweep => V.selected(sweep)", sweep) == order
+
+
 def test_one_seed_is_told_of_in_a_sentence(tab: Any, serve: Any, tmp_path: Path) -> None:
     for row, base in [("transformer", None), ("weighted", "transformer")]:
         browser_store.write(

@@ -47,6 +47,7 @@ claims:
   - {id: b, section: '1', claim: c, tests: [{table: t, row: r, expect: same}]}
   - {id: c, section: '1', claim: c, settled: {verdict: maybe, by: t, why: w}}
   - {id: d, claim: 5, published: [1], tests: [{table: t, row: r, base: b, expect: better, margin: .nan}]}
+  - {id: e, section: '1', claim: c, tests: [{table: t, row: r, base: b, expect: better, margin: 0}]}
 """
     )
     with pytest.raises(ConfigError) as error:
@@ -58,6 +59,7 @@ claims:
         "d: claim must be text, not 5",
         "d: published must be text",
         "a number above 0, not nan",
+        "a number above 0, not 0",
     ):
         assert part in text
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition,
     seen = Store(records)
     found = seen.find("papers/good/seed2")
     assert seen.outputs(found, "test") == list(zip(SOURCES, REFERENCES, wrong(9), strict=True))
-    assert seen.metrics(found).lines == 2
+    with seen.metrics(found) as read:
+        assert read.lines == 2
 
 
 @pytest.mark.slow
@@ -144,6 +146,21 @@ def test_a_record_keeps_the_texts_that_it_has(put: Put, store: Path, tmp_path: P
     assert (records / "papers/base/seed1/hypotheses/test.ref.gz").is_file()
     assert record(sweep, store, records).unchanged == ["papers/base/seed1"]
     assert (records / "papers/base/seed1/hypotheses/test.ref.gz").is_file()
+
+
+def test_a_record_of_the_built_in_corpus_does_not_let_texts_of_another_one_in(
+    put: Put, store: Path, tmp_path: Path
+) -> None:
+    """Its own sentences may be published; those of the corpus that the row has since may not."""
+    put("base", 1, 3)
+    sweep = define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=tmp_path, store=store)
+    texts = tmp_path / "records" / "papers" / "base" / "seed1" / "hypotheses"
+    record(sweep, store, tmp_path / "records")
+    assert (texts / "test.ref.gz").is_file()
+    shutil.rmtree(store / "papers")
+    put("base", 1, 3, data__kind="folder", data__name="licensed")
+    record(sweep, store, tmp_path / "records", replace=True)
+    assert [path.name for path in texts.glob("*.ref*")] == ["test.ref.sha256"] and not [*texts.glob("*.src*")]
 
 
 @pytest.mark.slow

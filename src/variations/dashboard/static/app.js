@@ -6,6 +6,7 @@ window.V = window.V || {};
   const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys", "drawings"];
   const node = (id) => document.getElementById(id);
 
+  const awaited = new Map(); // path of payloads with tests that have been requested → their version
   const done = new Map(); // path of payloads with tests that have arrived → their version
   let index = null;
   let first = null;
@@ -124,13 +125,14 @@ window.V = window.V || {};
     const tested = `${path}?significance=1`;
     if (done.get(tested) === version) return structuredClone(await V.api.get(tested, version));
     const first = await V.api.get(path, version);
-    if (first.table && !first.table.tested) {
+    if (first.table && !first.table.tested && awaited.get(tested) !== version) {
+      awaited.set(tested, version);
       V.api.get(tested, version).then(
         () => {
           done.set(tested, version);
           render();
         },
-        () => {}, // the table stays without tests; the next request shows the error
+        () => awaited.delete(tested), // the table stays without tests; the next request shows the error
       );
     }
     return structuredClone(first);

@@ -8,11 +8,12 @@ window.V = window.V || {};
 
   /** Rows with something to draw, best first. */
   function ranked(sweep) {
+    const sign = sweep.primary.higher_is_better ? 1 : -1;
     const live = (row) => {
       const known = row.runs.map((run) => run.live_score).filter(V.known);
-      return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length - 1e6 : -Infinity;
+      return known.length ? (sign * known.reduce((sum, value) => sum + value, 0)) / known.length - 1e6 : -Infinity;
     };
-    const score = (row) => (row.score === null ? live(row) : sweep.primary.higher_is_better ? row.score : -row.score);
+    const score = (row) => (row.score === null ? live(row) : sign * row.score);
     return sweep.rows.filter((row) => row.runs.length).sort((a, b) => score(b) - score(a) || a.index - b.index);
   }
 

@@ -183,7 +183,7 @@ def _rows(n: int, C: Tensor) -> int:
 def _blocks(n: int, C: Tensor) -> Iterator[slice]:
     if torch.compiler.is_compiling():  # a program with blocks would serve this n alone
         return iter((slice(0, n),))
-    rows = _rows(n, C)
+    rows = max(1, _rows(n, C))
     return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
 
 

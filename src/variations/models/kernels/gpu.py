@@ -55,17 +55,19 @@ class FusedGPU(Reference):
         if not dropout and not torch.compiler.is_compiling():
             cast = autocast(heads, C, bias, base)
             fits = heads.size(2) <= self.WIDEST and cast[0].dtype != torch.float64
-            if fits and self.works(cast[0], cast[1]):
+            if fits and self.works(*cast, alpha):
                 out: Tensor = _triton().branch_sum(*cast, alpha)
                 return out
         return super().branch_sum(heads, C, bias, base, alpha, dropout)
 
-    def works(self, heads: Tensor, C: Tensor) -> bool:
+    def works(self, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> bool:
         """Whether the kernel compiles here and agrees with torch; tested once for each kind of input."""
         precision = torch.get_float32_matmul_precision()
-        kind = heads.device, heads.dtype, heads.size(0), heads.size(2), C.size(2), precision
+        sizes = (*heads.shape[::2], C.size(2), None if bias is None else bias.size(0), base is None, alpha.size(0) == 1)
+        kind = (heads.device, heads.dtype, precision, *sizes)
         if kind not in self._works:
-            self._works[kind] = _agrees(heads, C, exact=precision == "highest" and heads.dtype == torch.float32)
+            exact = precision == "highest" and heads.dtype == torch.float32
+            self._works[kind] = _agrees(heads, C, bias, base, alpha, exact=exact)
         return self._works[kind]
 
 
@@ -73,15 +75,28 @@ def _triton() -> ModuleType:
     return importlib.import_module("variations.models.kernels.branch_sum_triton")
 
 
-def _agrees(heads: Tensor, C: Tensor, *, exact: bool) -> bool:
+def _agrees(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, *, exact: bool) -> bool:
     """Whether the fused kernel gives the values and gradients of torch's form on a few random tokens."""
     draw = selftest.drawing(heads.device, heads.dtype)
     (M, _, w), f, n = heads.shape, C.size(2), 80
+    drawn: list[Tensor | None] = [draw(M, n, w), draw(M, w, f)]
+    drawn += [None if bias is None else draw(bias.size(0), f), None if base is None else draw(n, f)]
+    drawn.append(draw(1 if alpha.size(0) == 1 else n, M))
+
+    def of_given(form: selftest.Form) -> selftest.Form:
+        """The form as a function of those of its arguments that are given."""
+
+        def called(*tensors: Tensor) -> Tensor:
+            rest = iter(tensors)
+            return form(*(None if each is None else next(rest) for each in drawn))
+
+        return called
+
     # Where z is near 0 rounding decides the ReLU's slope: one in 10^3 with 8 or 10 bits, whose share of a norm is 3 %.
     return selftest.agrees(
-        lambda *tensors: _triton().branch_sum(*tensors),
-        branch_sum,
-        [draw(M, n, w), draw(M, w, f), draw(1, f), draw(n, f), draw(1, M)],
+        of_given(lambda *tensors: _triton().branch_sum(*tensors)),
+        of_given(branch_sum),
+        [each for each in drawn if each is not None],
         0.01 if exact else 0.1,
         what="The fused kernel for branches",
         instead="torch's products are used instead",

@@ -22,7 +22,7 @@ class Reference:
             q: (B, h, T, d_k).
             k: (B, h, S, d_k).
             v: (B, h, S, d_v).
-            mask: True where a key is visible, broadcastable to (B, h, T, S); None if all are.
+            mask: True where a key is visible, broadcastable to (B, h, T, S); None if all are. Every query must see one.
             causal: Query t attends to keys up to S - T + t.
             dropout: Rate on the attention weights; 0 outside training.
 

@@ -142,7 +142,7 @@ def _is_text(key: str, value: Any) -> bool:
 
 def _contrast(item: Mapping[str, Any]) -> Contrast:
     test = Contrast(**item)
-    return test if test.margin else Contrast(**{**item, "margin": MARGINS[_margin_kind(test)]})
+    return test if "margin" in item else Contrast(**{**item, "margin": MARGINS[_margin_kind(test)]})
 
 
 def _margin_kind(test: Contrast) -> str:
@@ -159,6 +159,6 @@ def _contrast_faults(test: Contrast) -> list[str]:
         found.append(f"'{test.expect}' compares two rows: give row and base")
     if test.unit not in UNITS:
         found.append(f"there is no unit '{test.unit}'. Valid: {', '.join(UNITS)}")
-    if not (isinstance(test.margin, int | float) and 0 <= test.margin < math.inf):
+    if not (isinstance(test.margin, int | float) and 0 < test.margin < math.inf):
         found.append(f"a margin must be a number above 0, not {test.margin}")
     return found

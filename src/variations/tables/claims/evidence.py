@@ -91,7 +91,7 @@ class Evidence:
         self.store, self.settings = store, settings or SignificanceConfig()
         self._sweeps: dict[str, tuple[SweepDefinition | None, dict[str, Row]]] = {}
         self._untrained: dict[tuple[str, str], str | None] = {}
-        self._testers: dict[str, Tester] = {}
+        self._testers: dict[tuple[str, str], Tester] = {}
 
     def judge(self, paper: Paper, claim: Claim) -> Judged:
         """The verdict on a claim from its comparisons at all scales that have a run of one.
@@ -197,7 +197,7 @@ class Evidence:
         if why := incomparable(task, row, base, measure):
             return why
         if measure.items:
-            tester = self._testers.setdefault(test.measure, Tester(self.settings, task, measure))
+            tester = self._testers.setdefault((task.name, test.measure), Tester(self.settings, task, measure))
             found = tester.against(row, base)
             if not isinstance(found, RowTest):
                 return (found or "no common seeds").replace(f"{self.store}/", "")

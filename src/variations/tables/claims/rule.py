@@ -118,16 +118,18 @@ def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
 def detectable(finding: Finding) -> float:
     """The smallest true difference that this comparison would have shown with probability POWER.
 
-    It is (t_{0.975} + t_{0.8}) · SE (Bloom 1995). SE is the standard error that gives this interval by Student's t.
-    Infinite without degrees of freedom.
+    SE is the standard error that gives this interval by Student's t. A true difference of d · SE leads to a noncentral
+    t with noncentrality d; it is shown if t exceeds the critical value. Infinite without degrees of freedom.
     """
-    from scipy.stats import t
+    from scipy.optimize import brentq
+    from scipy.stats import nct, t
 
     degrees = sum(finding.seeds) - 2 if finding.freedom is None else finding.freedom
     if degrees <= 0:
         return float("inf")
-    wide, power = t.ppf((1 + LEVEL) / 2, degrees), t.ppf(POWER, degrees)
-    return float((finding.high - finding.low) / 2 / wide * (wide + power))
+    wide = float(t.ppf((1 + LEVEL) / 2, degrees))
+    needed = brentq(lambda d: nct.sf(wide, degrees, d) - POWER, 0.0, 10 * wide)
+    return float((finding.high - finding.low) / 2 / wide * needed)
 
 
 def t_interval(row: Sequence[float], base: Sequence[float]) -> Finding:

@@ -224,6 +224,20 @@ def test_test_pairs_in_the_training_text_are_counted_and_reported(
     assert part.fingerprint() == corpus.fingerprint()
 
 
+def test_pairs_with_equal_sub_words_are_the_same_pair(tmp_path: Path) -> None:
+    """White space and forms of Unicode do not reach the network; case does, unless it is lowered."""
+    files = {
+        "train.en": "The caf\u00e9.\nA cat.\nA dog.\n",
+        "train.de": "Das Caf\u00e9.\nEine Katze.\nEin Hund.\n",
+        "test.en": "The cafe\u0301.\nA  cat. \nA DOG.\nA bird.\n",
+        "test.de": "Das Cafe\u0301.\n Eine Katze.\nEIN HUND.\nEin Vogel.\n",
+    }
+    write(tmp_path / "text", {**TEXT, **files})
+    for lowercase, count in ((False, 2), (True, 3)):
+        corpus = load(folder(tmp_path, name="leaky", lowercase=lowercase), progress=False)
+        assert corpus.surveys["train"].overlap["test"] == count
+
+
 def test_a_dev_text_that_is_also_the_test_text_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path / "text", TEXT)
     with caplog.at_level(logging.WARNING):

@@ -258,6 +258,20 @@ def test_without_chance_in_items_it_is_the_t_test_of_two_samples(runs):
     assert (found.low, found.high) == pytest.approx(tuple(exact.confidence_interval(0.95)), rel=1e-9)
 
 
+def test_against_a_base_without_seeds_it_is_the_t_test_of_one_sample():
+    means = np.random.default_rng(8).normal(0.5, 0.3, 3)
+    system = [np.column_stack([np.full(40, mean), np.ones(40)]) for mean in means]
+    base = np.column_stack([np.full(40, 0.1), np.ones(40)])
+    mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
+    found = significance.across_seeds(system, [base], mean, fixed_base=True)
+    exact = stats.ttest_1samp(means, 0.1)
+    assert found.p == pytest.approx(exact.pvalue, rel=1e-9)
+    interval = exact.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low - 0.1, interval.high - 0.1), rel=1e-9)
+    unlike = base + np.random.default_rng(1).normal(0, 1, base.shape)
+    assert significance.across_seeds(system[:1], [unlike], mean, fixed_base=True).variance == ("items",)
+
+
 def test_a_mark_does_not_depend_on_the_seed_of_the_draws():
     """Items have a tenth of the variance, which 1,000 draws show to 4.5 %: the standard error varies by 0.2 %.
 

@@ -13,7 +13,7 @@ V.views = V.views || {};
     const first = (row) => row.runs.find((run) => run.state === "finished");
     const rows = sweep.rows.filter(first);
     const base = rows.find((row) => row.isBase) || rows[0];
-    const others = rows.filter((row) => row !== base).sort((a, b) => (V.better(sweep.primary, a.score, b.score) ? -1 : 1));
+    const others = rows.filter((row) => row !== base).sort((a, b) => V.known(b.score) - V.known(a.score) || (V.better(sweep.primary, a.score, b.score) ? -1 : 1));
     return [base, others[0]].filter(Boolean).map((row) => first(row).id);
   }
 

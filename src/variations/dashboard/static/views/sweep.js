@@ -26,11 +26,11 @@ V.views = V.views || {};
       "div",
       { class: "tiles" },
       tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
-      tile("running", V.whole(running.length), etas.length ? `the last ends in about ${V.duration(Math.max(...etas))}` : ""),
+      tile("running", V.whole(running.length), etas.length && etas.length === running.length ? `the last is trained in about ${V.duration(Math.max(...etas))}` : ""),
       queued ? tile("queued", V.whole(queued)) : null,
       tile("still to start or continue", V.whole(Math.max(left - trouble, 0))),
       tile("failed", V.whole(trouble)),
-      tile("training time", V.duration(sum("seconds")), "all runs together"),
+      tile("training time", V.duration(sum("seconds")), sweep.runs.some((run) => run.state === "finished" && !V.known(run.seconds)) ? "without copies and tests of other rows' weights" : "all runs together"),
       tile("training FLOPs", V.short(sum("flops")), "counted"),
     );
   }
@@ -74,11 +74,11 @@ V.views = V.views || {};
         V.el("td", { class: "number", "data-label": "trained", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
         V.el("td", { class: "number", "data-label": "FLOPs", text: V.known(run.flops) ? V.short(run.flops) : "" }),
       ),
-      run.reason || open
+      (run.reason && run.state !== "queued") || open
         ? V.el(
             "tr",
             { class: "detail" },
-            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined, on: { toggle: (event) => toEnd(event.target, read) } }, V.el("summary", { text: `Log, last ${V.count(log.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, "data-scroll": `log-${run.id}`, text: log.join("\n") })) : null),
+            V.el("td", { colspan: 7 }, run.reason && run.state !== "queued" ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined, on: { toggle: (event) => toEnd(event.target, read) } }, V.el("summary", { text: `Log, last ${V.count(log.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, "data-scroll": `log-${run.id}`, text: log.join("\n") })) : null),
           )
         : null,
     ];

@@ -12,10 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from variations.data.download import origin, status_line
+from variations.data.download import origin
 from variations.data.entry import entry, key_of, text_sha256, told_if_cache_unwritable
 from variations.store.atomic import read_json, write_json
 from variations.system.errors import DataError
+from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
 from variations.tasks.translation.data.textfiles import (
@@ -31,7 +32,7 @@ from variations.tasks.translation.data.textfiles import (
 from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
-SURVEY_VERSION = 2
+SURVEY_VERSION = 3
 LARGE = 20_000_000
 """Bytes of training text above which a status line is shown while it is checked."""
 LINES_LOOKED_AT = 1_000
@@ -140,36 +141,45 @@ def load(data: DataConfig, *, progress: bool = True) -> Corpus:
         "wmt14": _wmt14,
     }
     corpus = (loaders[data.kind] if data.root is None or data.kind == "multi30k" else _folder)(data, progress)
-    corpus = replace(corpus, surveys=surveys(corpus, _cache(data), used=data.train_pairs, progress=progress))
+    corpus = replace(
+        corpus,
+        surveys=surveys(corpus, _cache(data), used=data.train_pairs, lowercase=data.lowercase, progress=progress),
+    )
     for message in _warnings(corpus):
         _warn(message)
     return corpus
 
 
 def surveys(
-    corpus: Corpus, cache: Path | None = None, *, used: int | None = None, progress: bool = True
+    corpus: Corpus,
+    cache: Path | None = None,
+    *,
+    used: int | None = None,
+    lowercase: bool = False,
+    progress: bool = True,
 ) -> dict[str, Survey]:
     """Check every set of the corpus, reading each file once; with `cache`, only when a file has changed.
 
-    Other sets' pairs are looked for among the first `used` pairs of the training text; None: all.
+    Other sets' pairs are looked for among the first `used` pairs of the training text; None: all. With `lowercase`,
+    case does not count.
     """
     sets = corpus.sets()
     parts: dict[str, Any] = {name: [_stamp(pair.source), _stamp(pair.target)] for name, pair in sets.items()}
-    parts |= {} if used is None else {"train_pairs": used}
+    parts |= {"train_pairs": used, "lowercase": lowercase}
     path = cache and cache / "surveys" / f"{key_of({'version': SURVEY_VERSION, **parts})}.json"
     if path and (known := _read_surveys(path, set(sets))):
         return known
     evaluated = {name: pair for name, pair in sets.items() if name != "train"}
-    keys = {name: pair_keys(pair.source, pair.target) for name, pair in evaluated.items()}
+    keys = {name: pair_keys(pair.source, pair.target, lowercase=lowercase) for name, pair in evaluated.items()}
     tested = {name: found for name, found in keys.items() if name != "dev"}
     found = {
-        name: survey(pair.source, pair.target, others=tested if name == "dev" else None)
+        name: survey(pair.source, pair.target, others=tested if name == "dev" else None, lowercase=lowercase)
         for name, pair in evaluated.items()
     }
     train = corpus.train
     large = train.source.stat().st_size > LARGE
     with status_line(f"Checking {train.source.name} and {train.target.name}", progress and large):
-        found = {"train": survey(train.source, train.target, others=keys, used=used), **found}
+        found = {"train": survey(train.source, train.target, others=keys, used=used, lowercase=lowercase), **found}
     if path:
         with told_if_cache_unwritable(path):
             write_json(path, {name: asdict(each) for name, each in found.items()})

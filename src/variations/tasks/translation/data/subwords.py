@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.data.download import status_line
 from variations.data.entry import entry, key_of, refuse_edited, text_hashes, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.store import inputs
 from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
+from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data.textfiles import iterate_pairs
 

@@ -7,6 +7,7 @@ mark at the start are removed.
 
 import gzip
 import hashlib
+import unicodedata
 import zlib
 from array import array
 from collections import Counter
@@ -45,7 +46,7 @@ class Survey:
         pairs: lines of each file.
         blank: pairs with a side that has no text; blank_lines: the line numbers of the first ten, from 1.
         duplicates: pairs that repeat an earlier pair of the same files.
-        overlap: for each other set, how many of its pairs occur in these files word for word.
+        overlap: for each other set, how many of its pairs occur in these files (see `pair_keys`).
         source, target: the two sides.
     """
 
@@ -155,6 +156,7 @@ def survey(
     *,
     others: Mapping[str, Collection[int]] | None = None,
     used: int | None = None,
+    lowercase: bool = False,
 ) -> Survey:
     """Read a pair of files once and check it: a few seconds per million pairs, 16 bytes of memory per pair.
 
@@ -162,6 +164,7 @@ def survey(
         source, target: the files.
         others: for each other set, the `pair_keys` whose occurrence here is counted.
         used: only among the first pairs, so many; None: among all.
+        lowercase: as for `pair_keys`.
 
     Raises:
         DataError: a file is missing, empty, damaged or not UTF-8, or the files differ in length.
@@ -182,7 +185,7 @@ def survey(
             blank += 1
             blank_lines += [pairs] if blank <= NAMED_LINES else []
             continue
-        keys.append(key := hash(pair))
+        keys.append(key := _key(pair, lowercase))
         if key in wanted and (used is None or pairs <= used):
             seen.add(key)
     if not pairs:
@@ -196,9 +199,19 @@ def survey(
     return Survey(pairs, blank, blank_lines, len(keys) - distinct, overlap, *made)
 
 
-def pair_keys(source: Path, target: Path) -> list[int]:
-    """A 64-bit key for each pair that has text, valid within this process; equal pairs have equal keys."""
-    return [hash(pair) for pair in iterate_pairs(source, target) if pair[0].strip() and pair[1].strip()]
+def pair_keys(source: Path, target: Path, *, lowercase: bool = False) -> list[int]:
+    """A 64-bit key for each pair that has text, valid within this process; equal pairs have equal keys.
+
+    Pairs are equal if their sub-words are: white space, forms of Unicode and, with `lowercase`, case do not count.
+    """
+    pairs = iterate_pairs(source, target)
+    return [_key(pair, lowercase) for pair in pairs if pair[0].strip() and pair[1].strip()]
+
+
+def _key(pair: tuple[str, str], lowercase: bool) -> int:
+    sides = (" ".join(line.split()) for line in pair)
+    forms = tuple(line if line.isascii() else unicodedata.normalize("NFKC", line) for line in sides)
+    return hash(tuple(line.lower() for line in forms) if lowercase else forms)
 
 
 def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[str, str]]:

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from variations.data.archives import extract
-from variations.data.download import fetch, origin, status_line
+from variations.data.download import fetch, origin
 from variations.data.entry import told_if_cache_unwritable
 from variations.data.transfer import Remote, require_space
 from variations.store.atomic import read_json, write_json
 from variations.system.errors import DataError
+from variations.system.terminal import status_line
 from variations.tasks.translation.data.textfiles import iterate, zipped
 
 STATMT = "http://www.statmt.org/"
