@@ -161,6 +161,7 @@ def own_option(group: str, choice: str) -> str:
         return "a task must be in an installed package, or in one whose folder is on PYTHONPATH"
     new = f"write it with {spelled('new')} {choice}" if group == "sweep" else f"write conf/{group}/{choice}.yaml"
     here = f"{new}, " if IN_CHECKOUT else ""
+    here += f"type sweep.name={choice} if it was named so, " if group == "sweep" else ""
     return f"{here}install its package, or name its folder with --config-dir=FOLDER"
 
 
