@@ -101,7 +101,7 @@ def test_an_unfinished_run_translates_with_a_warning(place: Place, tmp_path: Pat
     command = [sys.executable, str(SRC / "translate.py"), f"run={run.path}"]
     done = subprocess.run(command, input=b"a dog\n", capture_output=True, check=True, timeout=120)
     assert len(done.stdout.splitlines()) == 1
-    told = f"{run.path} is interrupted, not finished: these are not yet the weights that it will be tested with."
+    told = f"{run.path} is interrupted, not finished: its test may use other weights than these."
     assert told in done.stderr.decode()
 
 

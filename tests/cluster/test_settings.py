@@ -70,7 +70,7 @@ def test_a_run_on_several_devices_shares_no_gpu() -> None:
 
 
 def test_gpus_that_no_run_can_see_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=\[3\]: no GPU is visible to these runs"):
+    with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=\[3\]: these runs see no GPU"):
         Local(gpus=[3]).pool([compose_run([])])
 
 

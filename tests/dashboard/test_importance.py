@@ -175,7 +175,7 @@ def test_copies_of_a_run_count_once(client: Any, run: Maker) -> None:
             (folder / "result.json").write_text(json.dumps({**result, "copied": f"{copied}/seed1"}))
     found = client.json("/api/importance/s")
     assert found["runs"] == 4
-    assert "2 runs are copies of others and not counted." in found["notes"]
+    assert "2 runs are copies and do not count again." in found["notes"]
 
 
 def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Maker) -> None:

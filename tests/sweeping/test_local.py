@@ -123,12 +123,21 @@ def test_each_run_has_a_gpu_of_its_own(make: Make, tmp_path: Path) -> None:
     assert [seen(tmp_path, name)[0] for name in ("one", "other")] == ["4", "5"]
 
 
-def test_runs_of_another_sweep_leave_no_gpu_free(make: Make, tmp_path: Path) -> None:
+def test_a_run_of_another_sweep_keeps_its_gpu(make: Make, tmp_path: Path) -> None:
+    other, pool = make(gpus=["0"]), make(gpus=["0", "1"])
+    elsewhere = run(tmp_path, "slow")
+    pool.adopt(elsewhere, other.submit(elsewhere))
+    seen(tmp_path, "slow")
+    assert pool.room() == 1
+    pool.submit(run(tmp_path, "here"))
+    assert seen(tmp_path, "here")[0] == "1"
+    assert pool.room() == 0
+
+
+def test_a_run_of_which_no_gpu_is_known_takes_one(make: Make, tmp_path: Path) -> None:
     pool = make(gpus=["0", "1"])
     pool.adopt(run(tmp_path, "elsewhere"), Process.of().key)
     assert pool.room() == 1
-    pool.submit(run(tmp_path, "here"))
-    assert pool.room() == 0
 
 
 def test_the_cores_are_shared_by_the_runs_that_fit_the_gpus(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,13 @@ def test_numbers_are_printed_for_people() -> None:
     assert [delta(value) for value in (0.002, -0.001)] == ["+0.00", "−0.00"]  # an interval up to +0.00 contains zero
     assert [millions(value) for value in (2_568_192, 812_000, 812, None)] == ["2.57M", "812K", "812", ""]
     assert [duration(value) for value in (42.4, 200, 18_720)] == ["42 s", "3 min 20 s", "5 h 12 min"]
-    assert [hours_text(value) for value in (0.1372, 84.2, 1234.5)] == ["0.14", "84", "1,234"]
+    assert [hours_text(value) for value in (5e-5, 0.1372, 84.2, 99.6, 1234.5)] == [
+        "0.00005",
+        "0.14",
+        "84",
+        "100",
+        "1,234",
+    ]
     assert [scientific(value) for value in (3.3e18, 1.25e14)] == ["3.3e18", "1.2e14"]
 
 

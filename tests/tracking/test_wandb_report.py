@@ -159,6 +159,6 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is_sent(
     monkeypatch.setattr(wandb, "Api", lambda: asked.append("W&B"))
     config = wandb_report.ReportConfig(SweepConfig(name="quickstart"), entity=None)
     (tmp_path / "runs").touch()
-    with pytest.raises(UserError, match=r"Cannot write .*saved.json: Not a directory, which keeps the addresses"):
+    with pytest.raises(UserError, match=r"Cannot write .*saved.json: Not a directory. This file keeps the addresses"):
         wandb_report._save(config, Any, tmp_path / "runs" / "saved.json")
     assert asked == []

@@ -130,7 +130,7 @@ def command_of(task: str, verb: str) -> Callable[[], None]:
 
         loaded = load_network(path)
         if fault := RunFolder(path).unfinished():
-            sys.stderr.write(f"warning: {path} {fault}: these are not yet the weights that it will be tested with.\n")
+            sys.stderr.write(f"warning: {path} {fault}: its test may use other weights than these.\n")
         return loaded
 
     @functools.wraps(found.work)

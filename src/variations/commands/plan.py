@@ -31,7 +31,7 @@ class PlanConfig(RunConfig):
     measure: bool | None = None
     """false: only count. null: measure the named rows; the list of all rows of both papers is only counted."""
     devices: int | None = number(None, ge=1)
-    """Runs at the same time, for the total time; null: sweep.at_once, or one for each GPU here."""
+    """Runs at the same time, for the total time; null: sweep.at_once, and at most as many as fit the GPUs here."""
     limit: float = number(10.0, gt=0)
     """Seconds of updates that are measured for each distinct shape; start and decoding take additional time."""
     fresh: bool = False

@@ -21,7 +21,7 @@ from variations.tables.line import Table
 from variations.tables.table import build
 from variations.training.tracking.mode import logged_in, without_key
 
-ADVICE = ", which keeps the addresses of the workspace and the report: choose a store that can be written."
+ADVICE = ". This file keeps the addresses of the workspace and the report: choose a run store that can be written."
 
 
 @dataclass

@@ -140,7 +140,8 @@ class Api:
                 while len(self._kept) > KEPT:
                     oldest = next(iter(self._kept))
                     del self._kept[oldest]
-                    self._locks.pop(oldest, None)
+                    if not self._locks[oldest].locked():
+                        del self._locks[oldest]
             return made
 
 

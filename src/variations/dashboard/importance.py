@@ -112,7 +112,7 @@ def _copies(count: int) -> list[str]:
     """The note on runs that were left out because they are copies."""
     if not count:
         return []
-    return [f"{count} run{'s are copies' if count > 1 else ' is a copy'} of others and not counted."]
+    return [f"{count} run{'s are copies and do' if count > 1 else ' is a copy and does'} not count again."]
 
 
 def _counted(table: payload.Table) -> set[str]:

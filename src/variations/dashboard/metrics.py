@@ -180,12 +180,12 @@ def curve_labels(tasks: Iterable[str]) -> dict[str, str]:
 
 
 def thinned(places: Sequence[int], limit: int) -> list[int]:
-    """At most `limit` of the places: the first, every second, fourth, eighth … from there on, and the last.
+    """At most `limit` of the places, but both ends: every second, fourth, eighth … from the first on, and the last.
 
     Of two runs that were measured at the same steps but not equally long, the common part keeps common steps.
     """
     apart = 1
-    while limit >= 2 and len(places) > apart and 2 + (len(places) - 2) // apart > limit:
+    while 2 + (len(places) - 2) // apart > max(limit, 2):
         apart *= 2
     return [*places[:-1:apart], *places[-1:]]
 

@@ -151,7 +151,8 @@ class Store:
     def _glance(self, run: Found) -> Glance:
         if not run.measured:
             return Glance()
-        if run.state != "running":  # its last line is a validation, unless something went wrong
+        if run.state == "finished":  # its last line is a validation
+            self._metrics.pop(run.id, None)
             return glance(run.folder.measurements.path)
         try:
             with self.metrics(run) as metrics:
@@ -214,7 +215,7 @@ class Store:
 
     @contextmanager
     def metrics(self, run: Found) -> Iterator[Metrics]:
-        """A run's measurements, which no other thread changes meanwhile; only lines appended since then are read."""
+        """A run's measurements; only lines appended since the last call are read. The store is locked until the end."""
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.measurements.path)

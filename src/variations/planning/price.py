@@ -99,7 +99,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
 
     Args:
         rows: The plan.
-        places: Runs at the same time; None: `sweep.at_once`, or one for each GPU of this machine.
+        places: Runs at the same time; None: `sweep.at_once`, and at most as many as fit the GPUs of this machine.
         limit: Seconds of updates for each shape.
         fresh: Whether to repeat known measurements.
     """

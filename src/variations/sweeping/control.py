@@ -95,7 +95,7 @@ class Control:
             outcome.state = "elsewhere"
 
     def _give_back_lost(self) -> None:
-        """Release the leases of runs that have left the queue unseen, as by scancel; rows may wait long to start."""
+        """Release leases of runs that left a queue unseen, as by scancel: they are not queued until they start."""
         for outcome in self.outcomes:
             path = outcome.folder.path
             record = read(path) if outcome.state == "pending" else None

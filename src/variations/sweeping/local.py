@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
@@ -44,6 +45,7 @@ class LocalPool:
     outlives: bool = False
     own: list[_Own] = field(default_factory=list)
     adopted: dict[str, PooledRun] = field(default_factory=dict)
+    """Runs of other sweeps on this machine, by the keys of their processes."""
 
     def __post_init__(self) -> None:
         if self.gpus and self.devices > len(self.gpus):
@@ -60,8 +62,8 @@ class LocalPool:
             loads = sorted(self._load(gpu) for gpu in self.gpus)
             free = sum(max(0, self.per_gpu - load) for load in loads) // self.devices
             fits = sum(load < self.per_gpu for load in loads) >= self.devices
-            # Which GPUs the runs of another sweep use is not known.
-            return max(0, min(free - len(self.adopted), most - busy)) if fits else 0
+            unknown = sum(not _gpus_of(key) for key in self.adopted)  # somewhere
+            return max(0, min(free - unknown, most - busy)) if fits else 0
         return max(0, most - busy)
 
     def threads(self) -> int | None:
@@ -123,7 +125,18 @@ class LocalPool:
                     one.popen.send_signal(signal.SIGINT)
 
     def _load(self, gpu: str) -> int:
-        return sum(gpu in one.gpus for one in self.own)
+        return sum(gpu in one.gpus for one in self.own) + sum(gpu in _gpus_of(key) for key in self.adopted)
+
+
+def _gpus_of(key: str) -> tuple[str, ...]:
+    """The GPUs that a process of this machine was started with; empty if that is not known."""
+    process, name = Process.from_key(key), "CUDA_VISIBLE_DEVICES="
+    try:
+        given = Path(f"/proc/{process.pid}/environ").read_text(encoding="utf-8") if process else ""
+    except OSError:
+        return ()
+    found = next((line.removeprefix(name) for line in given.split("\0") if line.startswith(name)), "")
+    return tuple(filter(None, found.split(",")))
 
 
 def visible_gpus(accelerator: str) -> list[str]:

@@ -76,8 +76,9 @@ class Overview:
         words = [outcome.state + (", started by another launch" if outcome.by_other and outcome.ok else "")]
         if score := outcome.score():
             words.append(f"{_measure(outcome)} {score}")
-        if outcome.seconds is not None:
-            queue = " since it was submitted" if self.pace.waiting == "queued" else ""
+        queued = self.pace.waiting == "queued"
+        if outcome.seconds is not None and not (queued and outcome.by_other):  # which was submitted before
+            queue = " since it was submitted" if queued else ""
             words.append(f"{outcome.seconds:.0f} s{queue}")
         reason = f": {outcome.reason}" if outcome.reason else ""
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")

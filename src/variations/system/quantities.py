@@ -28,5 +28,6 @@ def hours_name(devices: Iterable[str]) -> str:
 
 
 def hours_text(hours: float, digits: int = 2) -> str:
-    """`0.137` or `1,234`."""
-    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.{digits}g}"
+    """`0.14`, `84` or `1,234`: so many significant digits, or all of a whole number."""
+    short = float(f"{hours:.{digits}g}")
+    return f"{hours:,.0f}" if short >= 100 else f"{short:f}".rstrip("0").rstrip(".")

@@ -315,7 +315,7 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                     f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights, if both are "
                     "trained alike.",
                 )
-            elif own is not None and (status.started or "") > (own.started or "~"):  # it began after its source's end
+            elif own is not None and (status.started or "") > (own.updated or "~"):
                 yield line, f", seed {run.seed}: {source.row}, whose weights it tests, has been trained again since."
 
 

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,7 +121,7 @@ def record(
                         continue
                     run = TestedRun(folder, folder.config(), folder.result() or {})
                     fault = misfit(folder, run.config, run.result) or damage(run)
-                    files = {} if fault else _files(run, texts=texts or _has_these_texts(home, run))
+                    files = {} if fault else _files(run, texts=None if texts else _with_texts(home, run))
                 except OSError as error:
                     fault = f"{error.filename or folder.path} cannot be read: {error.strerror or error}"
                 except (UserError, DataError) as error:
@@ -247,15 +247,22 @@ def _without_places(value: Any) -> Any:
     return _PLACE.sub(r"\1", value) if isinstance(value, str) else value
 
 
-def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
-    """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is,
-    except for sentences that may not be published; of one that a sweep has copied, the documents are new."""
+def _files(run: TestedRun, *, texts: Collection[str] | None) -> dict[str, bytes | Any]:
+    """Contents of a record by name: bytes, or plain data.
+
+    A record that was copied into a run store stays as it is, except for sentences that may not be published; of one
+    that a sweep has copied, the documents are new.
+
+    Args:
+        run: The run.
+        texts: Sets whose sources and references are part of the record also if they may not be published; None: all.
+    """
     folder = run.folder
     if (folder.path / "metrics.jsonl.gz").is_file():
         found = (
             path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith((".", "lease-"))
         )
-        kept = (path for path in found if texts or not _may_not_be_published(path))
+        kept = (path for path in found if _wanted(path, texts) or not _may_not_be_published(path))
         files = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
         by_sweep = any(folder.path.glob("lease-*.json"))
         return files | (_documents(run, gzip.decompress(files["metrics.jsonl.gz"])) if by_sweep else {})
@@ -267,8 +274,8 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
     files = _documents(run, metrics) | {"metrics.jsonl.gz": packed}
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(run.config).record(run)
-    for path in sorted(folder.hypotheses.glob("*.*")) if texts else ():
-        if path.suffix in (".ref", ".src"):
+    for path in sorted(folder.hypotheses.glob("*.*")):
+        if path.suffix in (".ref", ".src") and _wanted(path, texts):
             files[f"hypotheses/{path.name}.gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
     return files
 
@@ -283,12 +290,16 @@ def _documents(run: TestedRun, metrics: bytes) -> dict[str, Any]:
     }
 
 
-def _has_these_texts(home: Path, run: TestedRun) -> bool:
-    """Whether a record has, by `texts=true`, the texts of a corpus that are else left out, and the run has the same."""
+def _wanted(path: Path, texts: Collection[str] | None) -> bool:
+    return texts is None or path.name.partition(".")[0] in texts
+
+
+def _with_texts(home: Path, run: TestedRun) -> list[str]:
+    """The sets of which `texts=true` has put otherwise unpublished texts into a record, if the run has the same."""
     task, there = task_of(run.config), RunFolder(home)
     hashed = {path.name.partition(".")[0] for path in home.glob("hypotheses/*.ref.sha256")}
-    kept = [name for name in hashed if (there.hypotheses / f"{name}.ref.gz").is_file()]
-    return bool(kept) and all(task.references(there, name) == task.references(run.folder, name) for name in kept)
+    kept = (name for name in hashed if (there.hypotheses / f"{name}.ref.gz").is_file())
+    return [name for name in kept if task.references(there, name) == task.references(run.folder, name)]
 
 
 def _may_not_be_published(path: Path) -> bool:

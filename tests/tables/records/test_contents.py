@@ -163,6 +163,22 @@ def test_a_record_of_the_built_in_corpus_does_not_let_texts_of_another_one_in(
     assert [path.name for path in texts.glob("*.ref*")] == ["test.ref.sha256"] and not [*texts.glob("*.src*")]
 
 
+def test_a_record_keeps_only_the_texts_that_it_was_given(put: Put, store: Path, tmp_path: Path) -> None:
+    """`texts=true` was typed for the former references, not for those that the run has since."""
+    put("base", 1, 3, data__kind="folder")
+    sweep = define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=tmp_path, store=store)
+    texts = tmp_path / "records" / "papers" / "base" / "seed1" / "hypotheses"
+    record(sweep, store, tmp_path / "records", texts=True)
+    assert record(sweep, store, tmp_path / "records").unchanged and (texts / "test.ref.gz").is_file()
+    run = store / "papers" / "base" / "seed1" / "hypotheses"
+    for side in ("src", "ref", "hyp"):
+        shutil.copy(run / f"test.{side}", run / f"other.{side}")
+    found = record(sweep, store, tmp_path / "records")
+    assert not found.broken, found
+    assert (texts / "test.ref.gz").is_file() and (texts / "other.ref.sha256").is_file()
+    assert not (texts / "other.ref.gz").exists() and not (texts / "other.src.gz").exists()
+
+
 @pytest.mark.slow
 def test_a_record_in_a_run_store_is_recorded_as_it_is(sweep: SweepDefinition, records: Path, copied: Path) -> None:
     """Records copied into a run store let a sweep skip their rows; their hypotheses must survive the next recording."""

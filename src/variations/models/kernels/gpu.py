@@ -64,7 +64,8 @@ class FusedGPU(Reference):
         """Whether the kernel compiles here and agrees with torch; tested once for each kind of input."""
         precision = torch.get_float32_matmul_precision()
         sizes = (*heads.shape[::2], C.size(2), None if bias is None else bias.size(0), base is None, alpha.size(0) == 1)
-        kind = (heads.device, heads.dtype, precision, *sizes)
+        types = (None if each is None else each.dtype for each in (heads, C, bias, base, alpha))
+        kind = (heads.device, precision, *sizes, *types)
         if kind not in self._works:
             exact = precision == "highest" and heads.dtype == torch.float32
             self._works[kind] = _agrees(heads, C, bias, base, alpha, exact=exact)
@@ -79,9 +80,10 @@ def _agrees(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, 
     """Whether the fused kernel gives the values and gradients of torch's form on a few random tokens."""
     draw = selftest.drawing(heads.device, heads.dtype)
     (M, _, w), f, n = heads.shape, C.size(2), 80
-    drawn: list[Tensor | None] = [draw(M, n, w), draw(M, w, f)]
-    drawn += [None if bias is None else draw(bias.size(0), f), None if base is None else draw(n, f)]
-    drawn.append(draw(1 if alpha.size(0) == 1 else n, M))
+    drawn: list[Tensor | None] = [draw(M, n, w), draw(M, w, f).to(C.dtype)]
+    drawn.append(None if bias is None else draw(bias.size(0), f).to(bias.dtype))
+    drawn.append(None if base is None else draw(n, f).to(base.dtype))
+    drawn.append(draw(1 if alpha.size(0) == 1 else n, M).to(alpha.dtype))
 
     def of_given(form: selftest.Form) -> selftest.Form:
         """The form as a function of those of its arguments that are given."""

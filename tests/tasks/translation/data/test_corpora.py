@@ -217,7 +217,7 @@ def test_test_pairs_in_the_training_text_are_counted_and_reported(
     assert corpus.surveys["train"].overlap == {"dev": 0, "test": 3}
     assert corpus.surveys["train"].duplicates == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "leaky: 3 of 4 pairs of test.en also occur in the training text word for word; scores on it are too high."
+        "leaky: 3 of 4 pairs of test.en also occur in the training text; scores on it are too high."
     ]
     part = load(folder(tmp_path, name="leaky", train_pairs=1), progress=False)  # the first pair alone is trained on
     assert part.surveys["train"].overlap == {"dev": 0, "test": 2}
@@ -246,7 +246,7 @@ def test_a_dev_text_that_is_also_the_test_text_is_reported(tmp_path: Path, caplo
     pairs = corpus.surveys["dev"].pairs
     assert corpus.surveys["dev"].overlap == {"test": pairs}
     assert [record.getMessage() for record in caplog.records] == [
-        f"twice: {pairs} of {pairs} pairs of valid.en also occur in the dev text word for word; it is no independent "
+        f"twice: {pairs} of {pairs} pairs of valid.en also occur in the dev text; it is no independent "
         "test of what dev scores have chosen."
     ]
 

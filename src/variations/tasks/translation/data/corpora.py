@@ -215,7 +215,7 @@ def seen_before(corpus: Corpus) -> Iterator[tuple[str, str]]:
         for name, count in corpus.surveys[place].overlap.items():
             if count:
                 part = f"{count:,} of {corpus.surveys[name].pairs:,} pairs of {corpus.sets()[name].source.name}"
-                yield name, f"{part} also occur in the {text} text word for word; {consequence}."
+                yield name, f"{part} also occur in the {text} text; {consequence}."
 
 
 def _warnings(corpus: Corpus) -> Iterator[str]:
