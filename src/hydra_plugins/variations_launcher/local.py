@@ -51,7 +51,7 @@ class Local(PoolLauncher):
         accelerator = next((c.trainer.accelerator for c in configs if c.trainer.accelerator != "cpu"), "cpu")
         gpus = visible_gpus(accelerator)
         if self.gpus and not gpus:
-            raise ConfigError([f"hydra.launcher.gpus={list(self.gpus)}: these runs see no GPU."])
+            raise ConfigError([f"hydra.launcher.gpus={list(self.gpus)}: these runs see no GPU: leave it out."])
         if self.gpus is not None and gpus:
             if wrong := [gpu for gpu in self.gpus if str(gpu) not in gpus]:
                 named, here = ", ".join(map(str, wrong)), ", ".join(gpus)

@@ -107,8 +107,9 @@ class Control:
     # Starting -------------------------------------------------------------------------------------------------------
 
     def _start_ready(self) -> None:
+        interrupted = any(outcome.state == "interrupted" for outcome in self.outcomes)
         for outcome in self.outcomes:
-            if outcome.state == "pending" and (reason := self.sources.stopped(outcome)):
+            if interrupted and outcome.state == "pending" and (reason := self.sources.stopped(outcome)):
                 self._end(outcome, "interrupted", reason)
             if self.pool.room() < 1 or self._full(outcome):
                 return

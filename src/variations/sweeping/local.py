@@ -132,7 +132,7 @@ def _gpus_of(key: str) -> tuple[str, ...]:
     """The GPUs that a process of this machine was started with; empty if that is not known."""
     process, name = Process.from_key(key), "CUDA_VISIBLE_DEVICES="
     try:
-        given = Path(f"/proc/{process.pid}/environ").read_text(encoding="utf-8") if process else ""
+        given = Path(f"/proc/{process.pid}/environ").read_text(errors="replace") if process else ""
     except OSError:
         return ()
     found = next((line.removeprefix(name) for line in given.split("\0") if line.startswith(name)), "")
