@@ -31,6 +31,8 @@ from variations.store.atomic import (
     make_folder,
     read_json,
     read_object,
+    read_stored,
+    stored_path,
     told_if_unwritable,
     write_json,
     write_yaml,
@@ -296,10 +298,15 @@ def _wanted(path: Path, texts: Collection[str] | None) -> bool:
 
 def _with_texts(home: Path, run: TestedRun) -> list[str]:
     """The sets of which `texts=true` has put otherwise unpublished texts into a record, if the run has the same."""
-    task, there = task_of(run.config), RunFolder(home)
+    ours, theirs = run.folder.hypotheses, RunFolder(home).hypotheses
     hashed = {path.name.partition(".")[0] for path in home.glob("hypotheses/*.ref.sha256")}
-    kept = (name for name in hashed if (there.hypotheses / f"{name}.ref.gz").is_file())
-    return [name for name in kept if task.references(there, name) == task.references(run.folder, name)]
+    kept = [name for name in hashed if (theirs / f"{name}.ref.gz").is_file()]
+    files = {name: [f"{name}.{side}" for side in ("src", "ref")] for name in kept}
+    return [name for name in kept if all(_text(ours / file) == _text(theirs / file) for file in files[name])]
+
+
+def _text(path: Path) -> bytes | None:
+    return None if stored_path(path) is None else read_stored(path)
 
 
 def _may_not_be_published(path: Path) -> bool:

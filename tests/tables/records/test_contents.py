@@ -177,6 +177,9 @@ def test_a_record_keeps_only_the_texts_that_it_was_given(put: Put, store: Path, 
     assert not found.broken, found
     assert (texts / "test.ref.gz").is_file() and (texts / "other.ref.sha256").is_file()
     assert not (texts / "other.ref.gz").exists() and not (texts / "other.src.gz").exists()
+    (run / "test.src").write_text("".join(f"{line} indeed\n" for line in SOURCES), encoding="utf-8")
+    record(sweep, store, tmp_path / "records")
+    assert not (texts / "test.src.gz").exists() and not (texts / "test.ref.gz").exists()
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ class TranslationExperiment(SequenceExperiment):
         seconds = time.monotonic() - began
         with place.precision(), torch.inference_mode():
             store_maps(folder, self.network, data.subwords, self.config.decode.attention)
-        dev = self.validate(place)
+        dev, measured = self.validate(place), {*scores, "dev"}
         total, tokens, words = self._test_loss(place)
         return {
             "scores": scores,
@@ -78,7 +78,10 @@ class TranslationExperiment(SequenceExperiment):
             "vocabulary": data.subwords.size,
             "dropped_pairs": data.train_tokens.dropped,
             "decoding_seconds": seconds,
-            "remarks": [*(text for name, text in seen_before(data.corpus) if name in scores), *self.remarks()],
+            "remarks": [
+                *(text for name, text in seen_before(data.corpus) if name in measured),
+                *self.remarks(),
+            ],
         } | self._facts()
 
     def _facts(self) -> dict[str, Any]:

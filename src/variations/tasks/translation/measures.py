@@ -235,7 +235,7 @@ class Measures(Task):
         return UNSCALED if of_multi30k else scale_name(config)
 
     def misnamed(self, result: Mapping[str, Any]) -> str | None:
-        """Texts that have the names of Multi30k's files, but are others."""
+        """Texts that `data=multi30k` has found in `data.root`, but that are not Multi30k's."""
         other = result.get("not_of_multi30k")
         if not isinstance(other, Sequence) or not other:
             return None

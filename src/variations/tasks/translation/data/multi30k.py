@@ -85,9 +85,9 @@ def prepare(folder: Path, stems: list[str], languages: tuple[str, str], *, progr
 
 
 def others(texts: Mapping[str, str]) -> list[str]:
-    """Names of texts that have the name of one of Multi30k's files, but other contents.
+    """Names of texts that are not Multi30k's: other contents, or a file of another name.
 
     Args:
         texts: SHA-256 of each text by its file's name without .gz.
     """
-    return sorted(name for name, sha256 in texts.items() if TEXTS.get(name, sha256) != sha256)
+    return sorted(name for name, sha256 in texts.items() if TEXTS.get(name) != sha256)
