@@ -5,7 +5,6 @@ Saved again, both keep their address: what was saved is remembered in `<runs>/<s
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from variations.commands.cli import command
 from variations.commands.stored import SweepKeys
 from variations.configuration.extras import need
-from variations.store.atomic import destination, read_object, told_if_unwritable, write_json
+from variations.store.atomic import destination, read_object, refuse_unwritable_file, told_if_unwritable, write_json
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
@@ -88,9 +87,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
 
     name = config.sweep.name or ""
     before = read_object(remembered) or {}
-    nearest = next(folder for folder in remembered.absolute().parents if folder.exists())
-    with told_if_unwritable(remembered, ADVICE), tempfile.TemporaryFile(dir=nearest):
-        pass  # before anything is sent
+    refuse_unwritable_file(remembered, ADVICE)  # before anything is sent
     try:
         entity = config.entity or str(wandb.Api().default_entity)
         place = {"entity": entity, "project": config.project}

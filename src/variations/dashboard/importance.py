@@ -75,15 +75,15 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     places = {row["row"]: k for k, row in enumerate(table["rows"]) if row["row"] in counted}
     tested = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
     runs = _without_copies(tested)
+    left_out = [*_left_out(table, counted), *_copies(len(tested) - len(runs))]
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
     scores = np.array([run["score"] for run in runs], dtype=np.float64)
     if not runs:
-        return _none(table["metric"], label, 0, f"No finished run has a {label}.", _left_out(table, counted))
+        return _none(table["metric"], label, 0, f"No finished run has a {label}.", left_out)
     if reason := _refusal(scores, factors):
-        notes = [*_left_out(table, counted), *_copies(len(tested) - len(runs))]
-        return _none(table["metric"], label, len(runs), reason, notes)
+        return _none(table["metric"], label, len(runs), reason, left_out)
     found = analysis(scores, factors)
     return {
         "measure": table["metric"],
@@ -95,7 +95,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
         "p": found.p,
         "reason": None,
         "method": _method(len(runs), table),
-        "notes": [*_left_out(table, counted), *_copies(len(tested) - len(runs)), *_notes(sweep, factors, found)],
+        "notes": [*left_out, *_notes(sweep, factors, found)],
     }
 
 

@@ -140,11 +140,15 @@ def refuse_unwritable(**files: str | None) -> None:
     for key, name in files.items():
         if name is None:
             continue
-        path = Path(name).expanduser()
-        with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
-            _refuse_special(path)
-            with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
-                pass
+        refuse_unwritable_file(Path(name).expanduser(), f"; choose another file with {key}=FILE.")
+
+
+def refuse_unwritable_file(path: Path, advice: str) -> None:
+    """The same for one file; `advice` ends the message."""
+    with told_if_unwritable(path, advice):
+        _refuse_special(path)
+        with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
+            pass
 
 
 def make_folder(path: Path) -> None:

@@ -24,15 +24,13 @@ class Sources:
 
     def ready(self, outcome: Outcome) -> bool:
         """Return whether the row can start: its source, if in the sweep, is finished or has failed for good."""
-        source = self._in_sweep(outcome)
-        if source is None or _differing(outcome, to_dict(source.job.config)):
-            return True
-        return source.ended and source.state != "interrupted"
+        source = self._awaited(outcome)
+        return source is None or (source.ended and source.state != "interrupted")
 
     def stopped(self, outcome: Outcome) -> str | None:
         """Return why the row cannot start in this sweep: its source was interrupted; None if it can, or waits."""
-        source = self._in_sweep(outcome)
-        if source is None or source.state != "interrupted" or _differing(outcome, to_dict(source.job.config)):
+        source = self._awaited(outcome)
+        if source is None or source.state != "interrupted":
             return None
         return f"{source.name}, whose weights it tests, was interrupted"
 
@@ -81,6 +79,11 @@ class Sources:
             return None
         row, seed = outcome.job.config.variation.reuse, outcome.job.seed
         return next((other for other in self.outcomes if (other.job.row, other.job.seed) == (row, seed)), None)
+
+    def _awaited(self, outcome: Outcome) -> Outcome | None:
+        """The run of the sweep whose weights the row can test."""
+        source = self._in_sweep(outcome)
+        return None if source is None or _differing(outcome, to_dict(source.job.config)) else source
 
     def _folder(self, outcome: Outcome) -> RunFolder | None:
         found = self._found(outcome)
