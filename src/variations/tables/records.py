@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,11 +54,14 @@ OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log
 """What a run's folder has and a record has not."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
+DOCUMENTS = 20_000
+"""Bytes left for the files that describe the run: its configuration, status, result and environment."""
 FIGURES = (9, 5, 3)
 """Significant figures of weights: the first number with which measurements fit into MEASURED. Nine are all that single
 precision has."""
 MEASURED = 120_000
-"""Largest size of a record's compressed measurements in bytes, if fewer figures can achieve it."""
+"""Largest size of a record's compressed measurements in bytes, if fewer figures can achieve it; less where the other
+files leave less of LARGEST."""
 _PLACE = re.compile(r"(?<![^\s'\"=,:;(\[{<>|`])~?/(?!/)(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
 _UNTOLD = ("host", "remote", "pid")
 """Keys left out: names of machines and processes."""
@@ -265,21 +268,39 @@ def _files(run: TestedRun, *, texts: Collection[str] | None) -> dict[str, bytes 
             path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith((".", "lease-"))
         )
         kept = (path for path in found if _wanted(path, texts) or not _may_not_be_published(path))
-        files = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
+        copied = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
         by_sweep = any(folder.path.glob("lease-*.json"))
-        return files | (_documents(run, gzip.decompress(files["metrics.jsonl.gz"])) if by_sweep else {})
-    lines, metrics, packed = folder.measurements.read(), b"", b""
-    for figures in FIGURES:
-        metrics = "".join(f"{json_text(_short(line, figures), indent=None)}\n" for line in lines).encode()
-        if len(packed := gzip.compress(metrics, 9, mtime=0)) <= MEASURED:
-            break
-    files = _documents(run, metrics) | {"metrics.jsonl.gz": packed}
-    files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
+        return copied | (_documents(run, gzip.decompress(copied["metrics.jsonl.gz"])) if by_sweep else {})
+    files: dict[str, Any] = {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # own classes
     files |= task_of(run.config).record(run)
     for path in sorted(folder.hypotheses.glob("*.*")):
         if path.suffix in (".ref", ".src") and _wanted(path, texts):
-            files[f"hypotheses/{path.name}.gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
-    return files
+            files[f"hypotheses/{path.name}.gz"] = _packed(path.read_bytes())
+    others = sum(len(content) for content in files.values() if isinstance(content, bytes))
+    metrics = measured(folder.measurements.read(), min(MEASURED, LARGEST - DOCUMENTS - others))
+    return files | _documents(run, metrics) | {"metrics.jsonl.gz": _packed(metrics)}
+
+
+def measured(lines: Sequence[Mapping[str, Any]], largest: int) -> bytes:
+    """Lines of measurements whose compressed size is at most `largest` bytes, if coarser weights can achieve it.
+
+    Weights, such as κ and α, get fewer significant figures first; then they are left out of all but every second,
+    fourth … line, counted from the last one. Other measurements are never changed.
+    """
+    coarser = [2**k for k in range(1, len(lines).bit_length() + 1)]
+    for figures, every in [*((figures, 1) for figures in FIGURES), *((FIGURES[-1], every) for every in coarser)]:
+        kept = [
+            _short(line, figures) if back % every == 0 else _without_weights(line)
+            for back, line in zip(reversed(range(len(lines))), lines, strict=True)
+        ]
+        metrics = "".join(f"{json_text(line, indent=None)}\n" for line in kept).encode()
+        if len(_packed(metrics)) <= largest:
+            break
+    return metrics
+
+
+def _packed(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
 
 
 def _documents(run: TestedRun, metrics: bytes) -> dict[str, Any]:
@@ -323,6 +344,10 @@ def _short(line: Mapping[str, Any], figures: int) -> dict[str, Any]:
         else value
         for key, value in line.items()
     }
+
+
+def _without_weights(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if not isinstance(value, list)}
 
 
 def _replace(home: Path, files: Mapping[str, Any]) -> bool:

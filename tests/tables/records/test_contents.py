@@ -13,7 +13,7 @@ from recorded_runs import REFERENCES, SOURCES, Put, fill, table, wrong
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import RowDefinition, SweepDefinition, define
-from variations.tables.records import published, record
+from variations.tables.records import measured, published, record
 
 
 @pytest.mark.slow
@@ -118,6 +118,29 @@ def test_many_branch_weights_are_recorded_with_fewer_figures(
 
 
 @pytest.mark.slow
+def test_branch_weights_of_a_long_run_are_recorded_at_fewer_steps_and_nothing_else_is() -> None:
+    drawn = random.Random(1)
+    lines = [
+        {"step": step, "train/loss": drawn.random(), "branch/kappa": [drawn.random() for _ in range(32)]}
+        for step in range(1, 22)
+    ]
+    whole = measured(lines, 100_000)
+    assert [json.loads(line) for line in whole.splitlines()] == [
+        {**line, "branch/kappa": [float(f"{x:.9g}") for x in line["branch/kappa"]]} for line in lines
+    ]
+    largest = 1_000
+    thinned = measured(lines, largest)
+    assert len(gzip.compress(thinned, 9, mtime=0)) <= largest
+    read = [json.loads(line) for line in thinned.splitlines()]
+    with_weights = [line["step"] for line in read if "branch/kappa" in line]
+    assert with_weights == [1, 5, 9, 13, 17, 21], "every fourth line, counted from the last"
+    assert read[-1]["branch/kappa"] == [float(f"{x:.3g}") for x in lines[-1]["branch/kappa"]]
+    without = [{key: value for key, value in line.items() if key != "branch/kappa"} for line in lines]
+    assert [{key: value for key, value in line.items() if key != "branch/kappa"} for line in read] == without
+    # what cannot be made small enough keeps all that is not a weight, and the last weights
+    assert [json.loads(line) for line in measured(lines, 1).splitlines()] == [*without[:-1], read[-1]]
+
+
 def test_a_row_whose_name_contains_a_secret_is_not_recorded(put: Put, store: Path, tmp_path: Path) -> None:
     put("callbacks.a.token=abc", 1, 3)
     sweep = SweepDefinition("papers", (RowDefinition("callbacks.a.token=abc", "mine"),))
