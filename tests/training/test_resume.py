@@ -477,6 +477,41 @@ def test_a_copy_that_is_tested_again_is_still_a_copy(small: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_copy_that_was_cut_off_counts_as_one_if_its_checkpoints_were_there(
+    small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep without `sweep.shares` then finishes it: nothing was trained twice, so its hours do not count twice."""
+    from variations.commands import run
+    from variations.store.atomic import replaced
+    from variations.store.ledger import RunFolder
+    from variations.sweeping import copies
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: Any) -> Any:
+        raise Killed
+
+    def killed_at_a_checkpoint(path: Path) -> Any:
+        return killed() if path.name.startswith("step") else replaced(path)
+
+    source = RunFolder(run.execute(small("trainer.max_steps=4", "name=source")))
+    early, late = (RunFolder(source.path.parents[1] / name / "seed1").create(source.config()) for name in "ab")
+    with pytest.raises(Killed), monkeypatch.context() as patched:
+        patched.setattr(copies, "replaced", killed_at_a_checkpoint)
+        copies.copy(source, early)
+    with pytest.raises(Killed), monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "write_result", killed)
+        copies.copy(source, late)
+    for folder, copied in ((early, None), (late, "single/source/seed1")):
+        assert (folder.state(), copies.begun(folder)) == ("interrupted", False)
+        result, trained = run.run(folder.path), source.result()
+        assert trained is not None and result["scores"] == trained["scores"]
+        assert (result.get("copied"), folder.copied_from()) == (copied, copied)
+        assert copies.begun(folder)
+
+
+@pytest.mark.slow
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict

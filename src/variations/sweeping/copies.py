@@ -82,14 +82,16 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     """Copy a finished run into the folder of another one, which has its own config.yaml and lease.
 
     Checkpoints are linked, so they take no further room. Measurements come first, then all that is tested, then the
-    checkpoints of training, and the status last: at any time, what a kill leaves behind can be copied again, or
-    continued as a run.
+    checkpoints of training, and the final status last: at any time, what a kill leaves behind can be copied again, or
+    continued as a run, which then counts as a copy if training continues from such a checkpoint.
 
     Raises:
         UserError: The source is damaged.
         OSError: A file cannot be read or written.
     """
     status, result = source.status() or Status("finished"), source.result() or {}
+    copied = result.get("copied") or name_of(source)
+    folder.set_status("interrupted", f"while {copied}, the same run, was copied", copied=copied)
     files = [path for path in sorted(source.path.rglob("*")) if path.is_file() and not _is_own(path, source.path)]
     places = {path: folder.path / path.relative_to(source.path) for path in files}
     for parent in {folder.path, *(place.parent for place in places.values())}:
@@ -104,12 +106,22 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
                 _link(path, temporary)
             else:
                 shutil.copyfile(path, temporary)
-    copied = result.get("copied") or name_of(source)
     folder.write_result(
         {**result, "copied": copied, "row_file": (folder.config().get("variation") or {}).get("sha256")}
     )
-    facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")} | {"copied": copied}
+    facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")}
     folder.set_status("finished", **facts)
+
+
+def begun(folder: RunFolder) -> bool:
+    """Whether a run has begun by itself, so that it is not copied; a copy that was cut off has not.
+
+    Raises:
+        UserError: Its status.json is damaged.
+    """
+    status = folder.status()
+    cut_off = status is not None and status.state == "interrupted" and status.copied and status.step is None
+    return status is not None and not cut_off
 
 
 def _order(path: Path, run: RunFolder) -> tuple[bool, bool, bool]:

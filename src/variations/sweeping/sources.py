@@ -63,8 +63,7 @@ class Sources:
             UserError: The run was found and cannot be copied.
             OSError: As above.
         """
-        begun = Path(outcome.folder.path, "status.json").exists()
-        found = None if begun else copies.same_run(outcome.job.config, say)
+        found = None if copies.begun(outcome.folder) else copies.same_run(outcome.job.config, say)
         if found is None:
             return None
         copies.copy(found, outcome.folder.create(to_dict(outcome.job.config)))

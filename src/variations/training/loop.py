@@ -82,7 +82,8 @@ class Loop(pl.Callback):
             measured = self._measured if self.config.variation.source is None else None  # not the source's
             if measured is not None:
                 self.folder.refuse_lost_measurements(measured)
-            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, measured=measured)
+            facts = {"copied": None} if step == 0 else {}  # what a copy that was cut off has left is trained anew
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, measured=measured, **facts)
             self.folder.measurements.truncate(step)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
