@@ -317,6 +317,20 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys)
     assert "Press Ctrl-D to quit." in capsys.readouterr().err
 
 
+def test_a_line_that_is_typed_again_is_counted_once(monkeypatch, capsys):
+    typed = iter(["hello", UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "world", EOFError()])
+
+    def answer(*_):
+        found = next(typed)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert [(line.number, line.text) for line in ask()] == [(1, "hello"), (2, "world")]
+    assert "not valid UTF-8; please type it again" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "messages"),

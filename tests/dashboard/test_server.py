@@ -15,7 +15,7 @@ from served import served
 
 from variations.commands.dashboard import DashboardConfig, show
 from variations.dashboard import sweeps
-from variations.dashboard.api import Api
+from variations.dashboard.api import KEPT, Api
 from variations.dashboard.assets import BOKEH, bokeh_file
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
@@ -71,6 +71,18 @@ def test_the_collector_of_cycles_rests_only_while_a_payload_is_made(root: Path, 
         with pytest.raises(UserError):
             api.answer("sweep/q", {"significance": "1"})
     assert gc.isenabled() and seen == [False, False]
+
+
+def test_a_lock_that_was_dropped_while_its_request_waited_is_no_fault(root: Path) -> None:
+    api = Api(Store(root))
+
+    def made() -> bytes:
+        api._locks.clear()  # as another request's eviction before this one took its lock
+        return b"payload"
+
+    for number in range(2 * KEPT):
+        api._cached(("payload", str(number)), "1", made if number == 0 else lambda: b"payload")
+    assert len(api._kept) == KEPT
 
 
 @pytest.mark.slow

@@ -31,6 +31,12 @@ def test_projection(v, expected):
         torch.testing.assert_close(found, torch.tensor(expected, dtype=dtype), rtol=0, atol=tolerance)
 
 
+def test_what_is_not_finite_has_no_projection_and_is_not_an_error():
+    """On a GPU, the check of an update comes after it."""
+    found = project(torch.tensor([[float("nan"), 0.2, 0.3], [2.0, 0.0, 0.0]]))
+    assert found[0].isnan().all() and found[1].tolist() == [1.0, 0.0, 0.0]
+
+
 vectors = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=16)
 
 

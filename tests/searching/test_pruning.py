@@ -19,7 +19,8 @@ from variations.searching.pruning import Pruning, Reporter
 from variations.searching.study import Study
 from variations.store.naming import run_folder
 from variations.store.run_folder import RunFolder
-from variations.system.errors import Interrupted, UserError
+from variations.system.errors import ExitCode, Interrupted, UserError
+from variations.training import tracking
 from variations.training.loop import Loop
 
 Make = Callable[..., Definition]
@@ -100,11 +101,14 @@ def test_a_verdict_is_kept_if_a_signal_comes_with_it(
             self.interrupt.received = signal.SIGTERM
         return original(self, trainer, *others, **keywords)
 
+    closed: list[int] = []
+    monkeypatch.setattr(tracking, "close", closed.append)
     with monkeypatch.context() as patched:
         patched.setattr(Loop, method, signalled)
         with pytest.raises(Interrupted):
             run(folder.path)
     assert run(folder.path) == {}
+    assert closed == [ExitCode.TERMINATED, ExitCode.OK]  # to loggers, a pruned run is no failure
     status = folder.status()
     assert status is not None and (status.state, status.reason) == ("pruned", "pruned by its search at step 3")
     assert sorted(study.trials()[2].intermediate_values) == [3]

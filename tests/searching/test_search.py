@@ -100,6 +100,16 @@ def test_runs_of_a_trial_with_the_values_of_a_finished_one_may_be_copied(defined
 
 
 @pytest.mark.slow
+def test_every_seed_of_such_a_trial_may_be_copied_once(defined: Make, tmp_path: Path) -> None:
+    definition = defined(
+        "seeds=[1,2]", sweep__search__sampler="random", sweep__search__trials=3, model__dropout="0.1,0.2", **SHORT
+    )
+    Search(definition, QuickPool(1)).run()
+    shared = [RunFolder(path).config()["sweep"]["shares"] for path in (tmp_path / "probe").glob("trial*/seed*")]
+    assert len(shared) == 6 and ["probe"] in shared and all(found in ([], ["probe"]) for found in shared)
+
+
+@pytest.mark.slow
 def test_a_trial_of_other_texts_is_not_ranked_and_ends_the_search(defined: Make, tmp_path: Path) -> None:
     definition = defined(
         sweep__search__sampler="grid", sweep__search__trials="null", model__dropout="0.1,0.2,0.3", **SHORT
@@ -196,6 +206,30 @@ def test_ctrl_c_leaves_trials_open_and_the_same_line_goes_on_with_them(defined: 
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert states(definition) == ["RUNNING", "RUNNING"]
+    (tmp_path / "probe/hold").unlink()
+    Search(definition, QuickPool()).run()
+    assert states(definition) == ["COMPLETE"] * 3
+
+
+@pytest.mark.slow
+def test_a_defect_of_the_search_does_not_kill_its_trials_unsaved(defined: Make, tmp_path: Path) -> None:
+    definition = defined(sweep__search__trials=3, **SHORT)
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe/hold").touch()
+    search = Search(definition, QuickPool())
+    stopped: list[bool] = []
+    stop, step = search.control.stop, search.step
+
+    def once_running() -> None:
+        step()
+        if search.trials:
+            raise RuntimeError("broken on purpose")
+
+    search.step = once_running  # type: ignore[method-assign]
+    search.control.stop = lambda: (stopped.append(True), stop())[1]  # type: ignore[method-assign, func-returns-value]
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        search.run()
+    assert stopped == [True] and not search.pool.ended()
     (tmp_path / "probe/hold").unlink()
     Search(definition, QuickPool()).run()
     assert states(definition) == ["COMPLETE"] * 3

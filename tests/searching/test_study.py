@@ -360,6 +360,10 @@ def test_a_disk_that_fills_up_during_a_search_is_told_in_a_sentence(
             raise optuna.exceptions.StorageInternalError("An exception is raised during the commit.") from error
         raise error
 
+    with monkeypatch.context() as patched:
+        patched.setattr(study.optuna._storage, "get_all_trials", refuse)
+        with pytest.raises(UserError, match=r"the study in .* cannot be read \(.*No space left.*\): repair"):
+            study.trials()
     name = "append_logs" if kind == "journal" else "set_trial_state_values"
     backend = study.optuna._storage
     owner = backend._backend if kind == "journal" else type(backend._backend)

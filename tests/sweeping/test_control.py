@@ -323,6 +323,22 @@ def test_stopping_ends_the_rows_and_gives_everything_back(rows: Any, control: An
 
 
 @pytest.mark.slow
+def test_a_defect_of_the_sweep_does_not_kill_its_runs_unsaved(
+    rows: Any, control: Any, pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = rows("a", "b")
+    sweep = control(outcomes)
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr(sweep, "_beat", fails)
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        sweep.run()
+    assert states(outcomes) == ["interrupted", "interrupted"]
+
+
+@pytest.mark.slow
 def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: Any, pool: Any) -> None:
     pool.outlives = True
     outcomes = rows("kept", "dropped", "waits")

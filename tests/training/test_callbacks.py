@@ -13,6 +13,7 @@ from variations.configuration.compose import to_dict
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, Interrupted, RunFailedError, UserError
+from variations.training import checkpoints
 from variations.training.callbacks import configured
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -116,6 +117,19 @@ def test_a_callback_that_ends_training_with_an_epoch_is_a_stop_like_any_other(
     again = fit(config, parts, Interrupt())
     assert (again.steps, again.stopped) == (trained.steps, "callback")
     same_run(whole, parts)
+
+
+@pytest.mark.slow
+def test_a_run_whose_epochs_are_single_updates_is_saved_and_stopped_as_others(
+    small: Any, made: Any, stopped_at: Any
+) -> None:
+    config = small("callbacks=early_stopping", "debug=overfit", "trainer.max_steps=12", "trainer.checkpoint_every=2")
+    folder = made(config, "run")
+    with pytest.raises(Interrupted, match="at step 5;"):
+        fit(config, folder, stopped_at(5))
+    assert checkpoints.full(folder.checkpoints)[-1][0] == 5
+    trained = fit(config, folder, Interrupt())
+    assert (trained.steps, int(trained.step.trainer.num_training_batches)) == (12, 1)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from variations.system.errors import RunFailedError
 from variations.tasks.sequences.data import start_worker
 from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training import checkpoints
+from variations.training.callbacks import EarlyStopping
 from variations.training.finite import Guard, Seen, refuse_bad_weights
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -58,6 +59,27 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
     )
     assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4, 8]
     assert [line["step"] for line in folder.measurements.read()] == list(range(1, 9))
+
+
+@pytest.mark.slow
+def test_nothing_is_saved_before_the_checks_that_were_deferred(
+    small: Any, made: Any, spoilt: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where a callback may stop training at an update that is neither measured nor due."""
+    original = Guard.__init__
+    monkeypatch.setattr(Guard, "__init__", lambda self, allowed, eager, *rest: original(self, allowed, False, *rest))
+
+    def stops(self: EarlyStopping, trainer: Any, *_: Any) -> None:
+        trainer.should_stop = trainer.should_stop or trainer.global_step == 3
+
+    monkeypatch.setattr(EarlyStopping, "on_train_batch_end", stops, raising=False)
+    changes = ("trainer.log_every=50", "recipe.average=1", "model=weighted")
+    config = small("callbacks=early_stopping", *changes)
+    folder = made(config, "run")
+    spoilt(float("nan"), 2)
+    with pytest.raises(RunFailedError, match=r"^The loss is not finite at step 3 \(epoch 0, batch 2"):
+        fit(config, folder, Interrupt())
+    assert checkpoints.full(folder.checkpoints) == []
 
 
 @pytest.mark.slow

@@ -71,8 +71,8 @@ class VariationsSweeper(Sweeper):
         refuse_changed(outcomes)
         for warning in [*idle_rows(outcomes), *other_inputs(outcomes)]:
             print(f"warning: {warning}", file=sys.stderr)
-        left = not all(outcome.ended for outcome in outcomes)
-        pool = self.launcher.pool([outcome.job.config for outcome in outcomes]) if left else None
+        left = [outcome.job.config for outcome in outcomes if not outcome.ended]
+        pool = self.launcher.pool(left) if left else None
         repeat = True
         try:
             if pool is not None:

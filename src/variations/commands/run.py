@@ -256,6 +256,9 @@ def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dic
     except Interrupted as stop:
         code = stop.exit_code
         raise
+    except Pruned:  # neither a failure nor a result
+        code = ExitCode.OK
+        raise
     finally:
         tracking.close(code)
     return result

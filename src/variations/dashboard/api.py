@@ -140,7 +140,8 @@ class Api:
                 while len(self._kept) > KEPT:
                     oldest = next(iter(self._kept))
                     del self._kept[oldest]
-                    if not self._locks[oldest].locked():
+                    held = self._locks.get(oldest)  # missing if it was deleted while its request was about to take it
+                    if held is not None and not held.locked():
                         del self._locks[oldest]
             return made
 

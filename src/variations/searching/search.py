@@ -8,7 +8,7 @@ A run that dies while its search process is alive has failed, and the search con
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from variations.searching.definition import Definition
@@ -72,7 +72,7 @@ class Search:
                 while not self._done():
                     self.step()
                     time.sleep(POLL)
-            except (KeyboardInterrupt, UserError):
+            except BaseException:  # also a defect here, which would otherwise kill the trials in progress unsaved
                 self.control.stop()
                 self._tell_ended()
                 raise
@@ -109,8 +109,9 @@ class Search:
         try:
             configs = self.definition.configs(number, values)
             if self.study.repeats(number):  # then its runs are copied
-                for config in configs:
-                    config.sweep.shares = [*config.sweep.shares, self.definition.name]
+                sweep = configs[0].sweep
+                sweep = replace(sweep, shares=[*sweep.shares, self.definition.name])
+                configs = [replace(config, sweep=sweep) for config in configs]
             overrides = tuple(self.definition.trial_overrides(values))
             jobs = [Job(config.name or "", config.seed, overrides, config, run_folder(config)) for config in configs]
             outcomes = [Outcome.of(job) for job in jobs]

@@ -171,7 +171,6 @@ class Study:
             UserError: The lock, or the study, cannot be written.
         """
         from filelock import FileLock
-        from optuna.exceptions import StorageInternalError
 
         lock = FileLock(self._lock)
         key = "runs=DIR" if self.definition.settings.storage is None else "sweep.search.storage=…"
@@ -179,15 +178,24 @@ class Study:
             self._lock.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         try:
+            with self._told("written"):
+                yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """Raise UserError where the study cannot be `done`, that is read or written."""
+        from optuna.exceptions import StorageInternalError
+
+        try:
             yield
         except (OSError, StorageInternalError) as error:
             reason = getattr(error, "strerror", None) or str(error.__cause__ or error).splitlines()[0]
             raise UserError(
-                f"the study in {self.definition.storage} cannot be written ({reason}): repair that, and run the same "
+                f"the study in {self.definition.storage} cannot be {done} ({reason}): repair that, and run the same "
                 "command again to continue the search."
             ) from error
-        finally:
-            lock.release()
 
     def _begin(self) -> Any:
         import optuna
@@ -224,8 +232,9 @@ class Study:
     # Trials ---------------------------------------------------------------------------------------------------------
 
     def trials(self) -> list[Any]:
-        """All trials by number, including waiting ones."""
-        found: list[Any] = self.optuna.get_trials(deepcopy=False)
+        """All trials by number, including waiting ones. Raises UserError if they cannot be read."""
+        with self._told("read"):
+            found: list[Any] = self.optuna.get_trials(deepcopy=False)
         return found
 
     def begun(self) -> int:

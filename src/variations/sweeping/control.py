@@ -52,7 +52,7 @@ class Control:
                 while not all(outcome.ended for outcome in self.outcomes):
                     self.step()
                     time.sleep(POLL)
-            except (KeyboardInterrupt, UserError):
+            except BaseException:  # also a defect here, which would otherwise kill the runs in progress unsaved
                 self.stop()
                 raise
 

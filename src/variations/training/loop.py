@@ -171,9 +171,9 @@ class Loop(pl.Callback):
         """Whether callbacks of the configuration may still do something at the end of the epoch, after this update.
 
         Then no checkpoint is written here, and a signal does not stop the run before the next update: Lightning does
-        not call them again when it continues.
+        not call them again when it continues. If an epoch is a single update, nothing could ever be written, so it is.
         """
-        return bool(self._callbacks) and _ends_epoch(trainer, task)
+        return bool(self._callbacks) and _ends_epoch(trainer, task) and trainer.num_training_batches > task.accumulate
 
     def _overtime(self, task: Any) -> bool:
         limit = self.config.trainer.max_minutes
@@ -211,6 +211,8 @@ class Loop(pl.Callback):
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
+        task: Any = trainer.lightning_module
+        task.guard.settle()  # a callback may stop at any update
         self._saved_step = step
         self.folder.measurements.sync()  # after a power cut, no checkpoint may lack its earlier lines
         self._measured = self.folder.measurements.fingerprint()
@@ -221,7 +223,6 @@ class Loop(pl.Callback):
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
             facts: dict[str, Any] = {"checkpoint": step, "measured": self._measured}
-            task: Any = trainer.lightning_module
             self.folder.set_status("running", step=step, epoch=task.place_of_batch()[0], **facts)
         self._last_save = time.monotonic()
 

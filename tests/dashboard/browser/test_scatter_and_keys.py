@@ -99,6 +99,14 @@ def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: 
     tab.page.locator("#pointed", has_text="All 9 rows").wait_for()
 
 
+def test_shares_of_keys_follow_the_runs_that_finish(tab: Any, serve: Any, tmp_path: Path) -> None:
+    tab.open(serve(browser_store.grid(tmp_path)), view="keys")
+    assert "(9 runs)" in tab.page.locator("h2").inner_text()
+    browser_store.write(tmp_path, "lr2.0_N1", sweep="grid", base=None, bleu=76.0, recipe__lr=2.0, model__N=1)
+    tab.page.locator("h2", has_text="(10 runs)").wait_for()
+    tab.page.locator("#pointed", has_text="All 10 rows").wait_for()
+
+
 def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: Any, tmp_path: Path) -> None:
     """Of three keys, each follows from the other two: SS_full = 150, MS_residual = 1, ω² = (150 - 2) / (156 + 1)."""
     for at, (lr, n, d_ff) in enumerate([(0.5, 1, 64), (0.5, 2, 128), (1.0, 1, 128)]):

@@ -22,6 +22,7 @@ window.V = window.V || {};
     for (const item of rows) item.against = item.base && item.base !== first.name ? known.get(item.base)?.label ?? item.base : null; // a reader would take the first one for its base row
     const sweep = {
       name: payload.name,
+      revision: payload.revision,
       title: payload.title || payload.name,
       fault: payload.fault,
       broken: payload.broken || [],

@@ -82,7 +82,7 @@ class ParsingExperiment(SequenceExperiment):
         began = time.monotonic()
         tested = {name: self._parse_and_score(folder, place, name) for name in self.config.decode.sets}
         seconds = time.monotonic() - began
-        dev = self.validate(place)
+        dev = self.dev_loss(place)
         total, symbols = self.loss_of(self.data.test_tokens, place)
         nll = total / max(1, symbols)
         return {

@@ -89,7 +89,7 @@ class Timing:
         test += self.loss(data.test_tokens, trainer.limit_test, decode.batch_tokens // decode.beam, None)
         began = time.perf_counter()
         scoring()
-        return validation, test + validation + time.perf_counter() - began  # the dev set is evaluated once more
+        return validation, test + dev + time.perf_counter() - began  # the dev loss is measured once more
 
     def loss(self, pairs: Pairs, first: int | None, budget: int, most: int | None) -> float:
         """Seconds to evaluate a set's first pairs, or its first `most` batches."""

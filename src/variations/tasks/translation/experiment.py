@@ -64,7 +64,7 @@ class TranslationExperiment(SequenceExperiment):
         seconds = time.monotonic() - began
         with place.precision(), torch.inference_mode():
             store_maps(folder, self.network, data.subwords, self.config.decode.attention)
-        dev, measured = self.validate(place), {*scores, "dev"}
+        dev, measured = self.dev_loss(place), {*scores, "dev"}
         total, tokens, words = self._test_loss(place)
         return {
             "scores": scores,

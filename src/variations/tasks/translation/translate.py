@@ -234,6 +234,7 @@ def ask() -> Iterator[InputLine]:
             continue
         except UnicodeDecodeError:
             print("That line is not valid UTF-8; please type it again.", file=sys.stderr)
+            count -= 1
             continue
         yield InputLine(count, text)
 
