@@ -25,8 +25,8 @@ class PoolLauncher(Launcher):
         """Return the pool for runs with these configurations (one at least), of which none has been started.
 
         Args:
-            configs: The base row's first.
-            runs: How many runs there will be; None: one for each configuration.
+            configs: Those that are left, in the order of the sweep; `at_once=auto` measures the first one.
+            runs: How many runs there are in all; None: one for each configuration.
 
         Raises:
             UserError: The pool cannot be had, or cannot take these runs.

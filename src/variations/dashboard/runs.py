@@ -23,7 +23,6 @@ DIGITS = 7
 """Significant digits of measurements."""
 LARGEST = 8 * 1024 * 1024
 """Largest size of attention.json in bytes."""
-DEAD = "branch/dead"
 
 
 def run(store: Store, found: Found) -> payload.Run:
@@ -156,13 +155,11 @@ def branches(store: Store, found: Found, points: int | None = None) -> payload.B
             }
             for match in order
         ]
-        counted = dict(zip(*metrics.scalars.get(DEAD, ([], [])), strict=True))
         return {
             "id": found.id,
             "steps": [int(metrics.costs["step"][place] or 0) for place in places],
             "layers": layers,
             "dead": [branch for layer in layers for branch in _dead(layer)],
-            "dead_counts": [int(counted[place]) if place in counted else None for place in places],
             "revision": found.stamp,
         }
 

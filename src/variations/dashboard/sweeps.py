@@ -296,8 +296,6 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
         "parameters": result.get("parameters"),
         "flops": (_number(result.get("flops")) or _number(last.get("flops"))) if own else None,
         "started": status.get("started"),
-        "updated": status.get("updated"),
-        "host": status.get("host"),
         "log_tail": log_tail(run, state, reason),
         "color_index": 0,
         "branched": False,

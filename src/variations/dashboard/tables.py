@@ -97,7 +97,6 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "seeds": line.seeds,
         "missing": [clean(gap) for gap in line.gaps],
         "notes": list(line.notes),
-        "provenance": definition.provenance,
     }
 
 

@@ -49,6 +49,7 @@ from variations.tables.collect import misfit
 from variations.tables.departures import of_run
 from variations.tasks.base import TestedRun
 from variations.tasks.intact import damage
+from variations.tasks.sequences.stored import packed
 
 OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log.txt", "lease-*.json")
 """What a run's folder has and a record has not."""
@@ -275,10 +276,10 @@ def _files(run: TestedRun, *, texts: Collection[str] | None) -> dict[str, bytes 
     files |= task_of(run.config).record(run)
     for path in sorted(folder.hypotheses.glob("*.*")):
         if path.suffix in (".ref", ".src") and _wanted(path, texts):
-            files[f"hypotheses/{path.name}.gz"] = _packed(path.read_bytes())
+            files[f"hypotheses/{path.name}.gz"] = packed(path.read_bytes())
     others = sum(len(content) for content in files.values() if isinstance(content, bytes))
     metrics = measured(folder.measurements.read(), min(MEASURED, LARGEST - DOCUMENTS - others))
-    return files | _documents(run, metrics) | {"metrics.jsonl.gz": _packed(metrics)}
+    return files | _documents(run, metrics) | {"metrics.jsonl.gz": packed(metrics)}
 
 
 def measured(lines: Sequence[Mapping[str, Any]], largest: int) -> bytes:
@@ -294,13 +295,9 @@ def measured(lines: Sequence[Mapping[str, Any]], largest: int) -> bytes:
             for back, line in zip(reversed(range(len(lines))), lines, strict=True)
         ]
         metrics = "".join(f"{json_text(line, indent=None)}\n" for line in kept).encode()
-        if len(_packed(metrics)) <= largest:
+        if len(packed(metrics)) <= largest:
             break
     return metrics
-
-
-def _packed(content: bytes) -> bytes:
-    return gzip.compress(content, 9, mtime=0)
 
 
 def _documents(run: TestedRun, metrics: bytes) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Step(pl.LightningModule):
             schedule.renew(self.optimizers(), self._configured(), self._former)
 
     def configure_optimizers(self) -> Any:
-        """Adam over the experiment's parameter groups, each with its own schedule, which advances once per update."""
+        """The recipe's optimiser over the experiment's parameter groups, whose rates follow the schedule."""
         optimizer, rates = schedule.optimizer(self.groups, self.config)
         self._settings = schedule.settings(optimizer)
         return {"optimizer": optimizer, "lr_scheduler": rates}

@@ -13,7 +13,7 @@ class Setting(TypedDict):
 
 
 class Sample(TypedDict):
-    """A sentence of the test set; `score` is its chrF."""
+    """An item of the test set; `score` is what the task compares single items by, such as chrF."""
 
     index: int
     """Counted from 0."""
@@ -99,7 +99,7 @@ class ComparedRun(TypedDict):
 
 
 class Sentence(TypedDict):
-    """A test sentence with the outputs of all runs and their chrF; null for a run that cannot be compared."""
+    """A test item with the outputs of all runs and their scores; null for a run that cannot be compared."""
 
     index: int
     source: str
@@ -121,7 +121,7 @@ class Compare(TypedDict):
     sentences: list[Sentence]
     """The 20 largest differences, larger first."""
     sentence_score: str
-    """`chrF`."""
+    """What `scores` of the sentences are: the task's measure of single items, such as `chrF`."""
     notes: list[str]
     """What could not be compared, and why."""
 
@@ -154,8 +154,6 @@ class Branches(TypedDict):
     steps: list[int]
     layers: list[BranchLayer]
     dead: list[DeadBranch]
-    dead_counts: list[int | None]
-    """For each step: dead branches as the run counted them."""
     revision: str
 
 

@@ -156,7 +156,6 @@ class Row(TypedDict):
     missing: list[str]
     """A sentence for each seed without a result."""
     notes: list[str]
-    provenance: str | None
 
 
 class Note(TypedDict):
@@ -220,7 +219,7 @@ class RunEntry(TypedDict):
     latest: bool
     """Whether the table reads this attempt of its seed."""
     state: str
-    """running, finished, failed, interrupted, absent (created, not started) or broken (cannot be read)."""
+    """running, finished, failed, interrupted, queued, pruned, absent (created, not started) or broken (unreadable)."""
     reason: str | None
     """Why it failed or cannot be read."""
     step: int | None
@@ -234,13 +233,11 @@ class RunEntry(TypedDict):
     copied: str | None
     """The run that this one is a copy of; null if it was trained."""
     live_score: float | None
-    """Last dev BLEU measured while training."""
+    """The last value of the task's live measure, such as dev BLEU, while training."""
     parameters: int | None
     flops: float | None
     started: str | None
     """ISO 8601, UTC."""
-    updated: str | None
-    host: str | None
     log_tail: list[str]
     """Last lines of the error; empty unless failed, interrupted or broken."""
     color_index: int

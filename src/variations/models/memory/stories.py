@@ -60,12 +60,12 @@ class Stories:
             supports=self.supports[:, first:end].contiguous(),
         )
 
-    def spread(self, values: Tensor, empty: float = 0) -> Tensor:
-        """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` in empty slots."""
+    def spread(self, values: Tensor) -> Tensor:
+        """Values of the sentences (N, ...) as (R, B, n, ...), with 0 in empty slots."""
         R, B = self.answers.shape
         shape = values.shape[1:]
         place = self.place.view(-1, *[1] * len(shape)).expand_as(values)
-        return values.new_full((R * B * self.n, *shape), empty).scatter(0, place, values).view(R, B, self.n, *shape)
+        return values.new_zeros(R * B * self.n, *shape).scatter(0, place, values).view(R, B, self.n, *shape)
 
     def gather(self, values: Tensor) -> Tensor:
         """Values of the slots (R, B, n) as values of the sentences (N): the inverse of `spread`."""
