@@ -13,6 +13,7 @@ from variations.configuration.compose import to_dict
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder
 from variations.sweeping import control as module
+from variations.sweeping import jobs
 from variations.sweeping.outcomes import Outcome, refuse_changed
 from variations.sweeping.overview import summary
 from variations.sweeping.pool import Ended
@@ -178,6 +179,30 @@ def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_take
     assert outcomes[1].by_other
     summary(outcomes)
     assert "1 skipped, 1 finished (1 of them started by another launch)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_pool_is_for_the_runs_that_are_left(rows: Any, finished: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a finished run lacks here, such as its GPU, is no reason to refuse the others."""
+    outcomes = rows("a", "b", "c")
+    finished(outcomes[0])
+    # Not before: the first composition imports Hydra's plug-ins anew.
+    from hydra_plugins.variations_launcher.base import PoolLauncher
+    from hydra_plugins.variations_sweeper.sweeper import VariationsSweeper
+
+    seen: list[Any] = []
+
+    class Recording(PoolLauncher):
+        def pool(self, configs: Any, runs: int | None = None) -> Any:
+            seen.append(([config.variation.row for config in configs], runs))
+            raise UserError("no further")
+
+    monkeypatch.setattr(jobs, "expand", lambda arguments: [outcome.job for outcome in outcomes])
+    sweeper = VariationsSweeper()
+    sweeper.launcher = Recording()
+    with pytest.raises(UserError, match="no further"):
+        sweeper.sweep(["sweep=quickstart"])
+    assert seen == [(["b", "c"], 3)]
 
 
 @pytest.mark.slow
