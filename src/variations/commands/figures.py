@@ -119,7 +119,7 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 
 
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
-    """The rows of a sweep in its order, base row first. Runs with damaged measurements are named and left out."""
+    """The rows of a sweep in its order, base row first. Rows and runs that cannot be drawn are named and left out."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
     from variations.tables.alike import edited_between, other_overrides, other_validations
@@ -131,6 +131,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     collected = collect(sweep, config.store)
     task = table_task(collected)
     known = {row.definition.row: row for row in collected}
+    unmeasured = []
     for row in collected:
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
@@ -144,6 +145,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
+        unmeasured += [] if read or row.definition.quoted else [row.definition.row]
         results = {run.seed: run.result for run in row.finished}
         yield TracedRow(
             row.definition.row,
@@ -156,6 +158,8 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             uncompared,
             other_losses,
         )
+    if 0 < len(unmeasured) < len(collected):
+        sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")
 
 
 def _measurements(folder: Any) -> list[dict[str, Any]]:

@@ -124,9 +124,13 @@ def define(
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     home_table = sweep.table or name
     loaded = [load_row(reference, home_table, conf=conf) for reference in references]
+    absent: list[RowDefinition] = []
     if grid and store is not None:
-        loaded = [_with_values(row, store / name) for row in loaded]
-        loaded = [replace(row, base=row.base or _base_in_grid(row.row, names, conf)) for row in loaded]
+        configs = {row.row: _stored_config(store / name / row.row) for row in loaded}
+        loaded = [_with_values(row, configs[row.row]) for row in loaded]
+        loaded = [replace(row, base=row.base or _stored_base(row.row, configs[row.row], names)) for row in loaded]
+        bases = dict.fromkeys(row.base for row in loaded if row.base is not None and name != SINGLE)
+        absent = [load_row(base, home_table, conf=conf) for base in bases if base not in names]
     definitions = told_apart(loaded)
     first = definitions[0].row
     chosen = [name for name in names if rows is None or name in rows]
@@ -142,13 +146,12 @@ def define(
             for found in crossed[name]
             if rows is None or not {name, found.row}.isdisjoint(rows)
         ]
-    absent: list[RowDefinition] = []
     if not grid:
         absent = absent_bases(everything, home_table, first, conf=conf)
         if mistaken := mistaken_bases([*everything, *absent], conf=conf):
             raise UserError(f"Sweep {name!r}: {mistaken[0]}")
-        everything += absent
-        chosen += [row.row for row in absent] if rows is None else []
+    everything += absent
+    chosen += [row.row for row in absent] if rows is None else []
     if not sweep.rows:
         everything.sort(key=lambda row: row.base is not None)
     definitions = tuple(row for row in everything if row.row in chosen)
@@ -216,31 +219,38 @@ def absent_bases(
     return found[len(rows) :]
 
 
-def _base_in_grid(name: str, names: Sequence[str], conf: Path) -> str | None:
-    """The base row of a grid's row `variation=TABLE_ROW,…`, by its name in the grid; None if the grid has it not."""
-    found = re.search(r"(?:^|,)variation=([^,]+)", name)
-    chosen = found[1] if found else ""
-    for at in (place.start() for place in re.finditer("_", chosen)):  # a table's name may have some, too
-        table, row = chosen[:at], chosen[at + 1 :]
-        if row_file(row, table, conf):
-            base = load_row(f"{table}/{row}", table, conf=conf).base
-            there = name.replace(f"variation={chosen}", f"variation={table}_{base}")
-            return there if there in names and there != name else None
-    return None
-
-
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts `trial10` behind `trial9`."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
-def _with_values(row: RowDefinition, home: Path) -> RowDefinition:
-    """A trial of a search, with the values that the search chose for it in its label; any other row unchanged."""
+def _stored_config(home: Path) -> dict[str, Any]:
+    """The configuration of the first run in a row's folder; empty if there is none, or it cannot be read."""
     try:
-        folder = next((path for path in sorted((home / row.row).iterdir()) if SEED_FOLDER.fullmatch(path.name)), None)
-        config = RunFolder(folder).config() if folder else {}
-    except (OSError, UserError):
-        return row
+        folder = next((path for path in sorted(home.iterdir()) if SEED_FOLDER.fullmatch(path.name)), None)
+        return RunFolder(folder).config() if folder else {}
+    except (OSError, UserError):  # told where the row is read
+        return {}
+
+
+def _stored_base(name: str, config: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The base row that a row named when it was run, by its name in this sweep; None if it named none.
+
+    A point `variation=TABLE_ROW,…` of a grid has the same point of the base row, if that is among `names`.
+    """
+    variation = config.get("variation")
+    if not isinstance(variation, Mapping) or not variation.get("base"):
+        return None
+    row, base = str(variation.get("row")), str(variation["base"])
+    if row == name:
+        return base
+    at = re.compile(rf"(?<![^,])(variation=[^,]*_){re.escape(row)}(?=,|$)")
+    there = at.sub(lambda found: f"{found[1]}{base}", name)
+    return there if there != name and there in names else None
+
+
+def _with_values(row: RowDefinition, config: Mapping[str, Any]) -> RowDefinition:
+    """A trial of a search, with the values that the search chose for it in its label; any other row unchanged."""
     if (config.get("search") or {}).get("trial") is None:
         return row
     flat, space = flatten(config), ((config.get("sweep") or {}).get("search") or {}).get("space") or {}
