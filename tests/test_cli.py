@@ -168,10 +168,10 @@ def test_a_fault_of_ours_has_exit_code_1_and_a_whole_traceback(verb: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
+def test_ctrl_c_tells_how_to_start_anew(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "what=stop", "count=2", cwd=tmp_path)
     assert done.returncode == 130
-    assert done.stderr.endswith(f"run the same command again:\n  python {verb} what=stop count=2\n")
+    assert done.stderr.endswith(f"To start anew, run the same command again:\n  python {verb} what=stop count=2\n")
     assert "Traceback" not in done.stderr
 
 

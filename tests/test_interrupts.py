@@ -43,7 +43,7 @@ def test_ctrl_c_during_the_imports_leaves_no_traceback(
     with pytest.raises(SystemExit) as stop:
         start("table")
     assert stop.value.code == 130
-    told = "\nInterrupted. To continue, run the same command again:\n  python src/table.py sweep=quickstart\n"
+    told = "\nInterrupted. To start anew, run the same command again:\n  python src/table.py sweep=quickstart\n"
     assert capsys.readouterr().err == told
 
 
@@ -70,17 +70,17 @@ start("fake")
 """
 
 
-CONTINUE = "\nInterrupted. To continue, run the same command again:\n  python verb.py\n"
+ANEW = "\nInterrupted. To start anew, run the same command again:\n  python verb.py\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("main", "code", "told"),
     [
-        ("interrupt()", 130, CONTINUE),
-        ("Ending(); time.sleep(20)", 130, CONTINUE),  # Python drops what a destructor raises
-        ("sys.unraisablehook(types.SimpleNamespace(exc_type=KeyboardInterrupt)); time.sleep(20)", 130, CONTINUE),
-        ("try: interrupt()\n    finally: None.missing", 130, CONTINUE),  # a library that was half-way
+        ("interrupt()", 130, ANEW),
+        ("Ending(); time.sleep(20)", 130, ANEW),  # Python drops what a destructor raises
+        ("sys.unraisablehook(types.SimpleNamespace(exc_type=KeyboardInterrupt)); time.sleep(20)", 130, ANEW),
+        ("try: interrupt()\n    finally: None.missing", 130, ANEW),  # a library that was half-way
         ("atexit.register(interrupt)", 130, "\nInterrupted.\n"),
         ("sys.last = Ending()", 0, ""),  # destroyed with the interpreter
     ],

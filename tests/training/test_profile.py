@@ -97,6 +97,24 @@ def test_a_continued_run_that_has_lost_its_environment_was_trained_by_unknown_co
 
 
 @pytest.mark.slow
+def test_a_run_of_a_version_that_did_not_store_its_code_was_trained_by_unknown_code(
+    interrupted: tuple[RunFolder, dict[str, Any]],
+) -> None:
+    folder, present = interrupted
+    former = {key: value for key, value in present.items() if key != "code"} | {"git": {"commit": "1" * 40}}
+    (folder.path / "environment.json").write_text(json.dumps(former))
+    result = run.run(folder.path)
+    (remark,) = result["remarks"]
+    assert "project's code (code unknown, commit 11111111; then code " in remark
+    assert json.loads((folder.path / "environment-5.json").read_text())["git"] == former["git"]
+
+    (folder.path / "environment-5.json").unlink()
+    (folder.path / "environment.json").write_text(json.dumps(former))
+    (folder.path / "result.json").unlink()
+    assert run.run(folder.path)["code"] == "unknown"  # which only tests
+
+
+@pytest.mark.slow
 def test_other_code_of_the_project_in_a_continued_run_is_told(
     interrupted: tuple[RunFolder, dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -73,7 +73,7 @@ def command(
         reworded: Returns overrides that stand for those typed.
     """
 
-    @told_when_interrupted()
+    @told_when_interrupted(continues=multirun)
     @_written(work_goes_on=multirun)
     def main() -> None:
         register_resolvers()

@@ -51,7 +51,7 @@ def start(verb: str) -> None:
     """Run a verb. Ctrl-C ends it without a traceback at any time, from its imports to the end of the interpreter."""
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last of all: nothing is left to interrupt
     sys.unraisablehook = _unraised
-    with told_when_interrupted():
+    with told_when_interrupted(continues=verb == "train"):
         try:
             importlib.import_module(f"variations.commands.{verb}").main()
         finally:
@@ -59,15 +59,20 @@ def start(verb: str) -> None:
 
 
 @contextmanager
-def told_when_interrupted() -> Iterator[None]:
-    """Say how to continue after Ctrl-C, which may come while rows are still being composed."""
+def told_when_interrupted(*, continues: bool) -> Iterator[None]:
+    """Repeat the command after Ctrl-C, which may come while rows are still being composed.
+
+    Args:
+        continues: Whether the same command goes on with the work; else it starts anew.
+    """
     typed = list(sys.argv)  # which the command may complete
     try:
         yield
     except (KeyboardInterrupt, Exception) as stop:
         if not by_ctrl_c(stop):
             raise
-        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line(typed)}\n")
+        purpose = "continue" if continues else "start anew"
+        sys.stderr.write(f"\nInterrupted. To {purpose}, run the same command again:\n  {same_line(typed)}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 

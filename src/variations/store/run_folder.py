@@ -447,10 +447,8 @@ class RunFolder:
             environment: By `store.environment.environment`.
             trains: There are updates left. Else its `code` stays that of the training.
         """
-        former = read_object(self.path / "environment.json")
-        if former is None:  # lost, unless this is the first
-            former = {"code": "unknown"} if self.has_checkpoint() else {}
-        other = former.get("code") not in (None, environment.get("code"))
+        former = {"code": "unknown"} | (read_object(self.path / "environment.json") or {})  # it may be lost, or old
+        other = former["code"] != environment.get("code")
         step = self.newest_checkpoint(sound=True) if other else None
         kept = self.path / f"environment-{step}.json"
         if step is not None and not trains:
