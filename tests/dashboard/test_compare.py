@@ -58,6 +58,23 @@ def test_compared_sentences_are_those_with_the_largest_differences(client: Any) 
     assert first["hypotheses"][1] == first["reference"] and first["scores"][1] == 100.0
 
 
+@pytest.mark.usefixtures("pair")
+def test_runs_that_have_translated_another_set_only_are_compared_on_it(client: Any, root: Path) -> None:
+    """As the trials of a search, with `decode.sets=[dev]`."""
+    before = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")["sentences"]
+    for row in ("base", "wide"):
+        folder = root / f"q/{row}/seed1"
+        result = json.loads((folder / "result.json").read_text())
+        result["scores"] = {"dev": result["scores"]["test"]}
+        (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+        for path in (folder / "hypotheses").glob("test.*"):
+            path.rename(path.with_name(path.name.replace("test", "dev")))
+    found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
+    assert found["sentences"] == before and before
+    told = "The sentences are those of dev, because fewer than two of these runs have texts of test."
+    assert told in found["notes"]
+
+
 def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run: Maker) -> None:
     run("q", "base", 1, sentences=40)
     run("q", "other", 1, sentences=30, config={"debug": {"name": "limit"}})
@@ -65,7 +82,7 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
     found = client.json("/api/compare?ids=q/base/seed1,q/other/seed1,q/started/seed1")
     assert found["sentences"] == []
     assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
-    assert any("q/started/seed1 has stored no texts" in note for note in found["notes"])
+    assert "q/started/seed1 has stored no texts of test, so none of them are shown." in found["notes"]
     assert "q/other/seed1: debug=limit: a quick check, not a result" in found["notes"]
 
 

@@ -269,13 +269,23 @@ def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
 
 
 def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[payload.Sentence], list[str]]:
-    """The sentences of the test set on which the runs differ most, and what could not be compared."""
-    texts = [store.outputs(run, "test") for run in runs]
+    """The sentences on which the runs differ most, and what could not be compared.
+
+    They are those of the test set; where fewer than two runs have any, as in a search, those of another set.
+    """
+    others = {name for run in runs for name in _mapping(store.summary(run).result, "scores")} - {"test"}
+    name, texts = "test", [store.outputs(run, "test") for run in runs]
+    for other in sorted(others, key=natural):
+        if not texts[0] or sum(map(bool, texts)) < 2:
+            found = [store.outputs(run, other) for run in runs]
+            name, texts = (other, found) if found[0] and sum(map(bool, found)) > 1 else (name, texts)
     notes = [
-        f"{run.id} has stored no texts, so none of them are shown."
+        f"{run.id} has stored no texts of {name}, so none of them are shown."
         for run, items in zip(runs, texts, strict=True)
         if not items
     ]
+    if name != "test":
+        notes.append(f"The sentences are those of {name}, because fewer than two of these runs have texts of test.")
     if not texts[0] or sum(bool(items) for items in texts) < 2:
         return [], notes
     sources, references, _ = zip(*texts[0], strict=True)
