@@ -80,6 +80,9 @@ def test_a_trials_runs_live_below_the_search_and_know_their_study(
     assert (configs[0].search.trial, configs[0].search.study) == (7, "probe")
     assert configs[0].search.storage == str(tmp_path / "probe/study.log")
     assert compose_run(definition.trial_overrides({"model.dropout": 0.125})).model.dropout == 0.125
+    typed = defined("model.h=2,4", model__dropout="interval(0,0.2)").configs(7, {"model.dropout": 0.125, "model.h": 4})
+    named = {"model.dropout": "interval(0.0,0.2)", "model.h": [2, 4]}  # by which tables label trials
+    assert typed[0].sweep.search.space == named
 
 
 @pytest.mark.slow

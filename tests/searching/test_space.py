@@ -55,7 +55,9 @@ def fault(key: str, value: Any) -> str:
     ],
 )
 def test_forms(key: str, value: Any, wanted: dict[str, Any]) -> None:
-    assert one(key, value).plain() == wanted
+    found = one(key, value)
+    assert found.plain() == wanted
+    assert one(key, found.form()).plain() == wanted
 
 
 @pytest.mark.parametrize(

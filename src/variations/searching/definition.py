@@ -98,6 +98,7 @@ class Definition:
         config.search = TrialConfig(trial=number, study=self.name, storage=self.storage)
         config.variation = VariationConfig(task=config.variation.task)  # a trial is not the row that it starts from
         config.sweep.retries = 0  # the sampler is told of failures instead
+        config.sweep.search.space = {item.key: item.form() for item in self.dimensions}  # also what was typed
         return [dataclasses.replace(config, seed=seed) for seed in self.seeds]
 
     def fixed(self) -> dict[str, Any]:

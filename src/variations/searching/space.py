@@ -71,6 +71,17 @@ class Dimension:
         extra += ["log"] if self.log else []
         return f"{self.low:g} to {self.high:g}" + (f" ({', '.join(extra)})" if extra else "")
 
+    def form(self) -> str | list[Scalar]:
+        """The dimension as a sweep file writes it."""
+        if self.kind == "choice":
+            return list(self.choices)
+        if self.log:
+            return f"tag(log,interval({self.low},{self.high}))"
+        if self.step is None:
+            return f"interval({self.low},{self.high})"
+        end = self.high + (self.step if self.kind == "int" else self.step / 2)  # which is not included
+        return f"range({self.low},{end},{self.step})"
+
     def plain(self) -> dict[str, Any]:
         """Plain data, for comparison with the space with which a study was started."""
         if self.kind == "choice":
