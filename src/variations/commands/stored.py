@@ -87,9 +87,10 @@ class SweepKeys:
             UserError: No sweep is named, or it has no such rows.
         """
         if not self.sweep.name:
-            here = [path.stem for path in doors.files("sweep/*.yaml") if (self.store / path.stem).is_dir()]
-            run = f" In {self.store} there are runs of {', '.join(sorted(here))}." if here else ""
-            raise UserError(f"Which sweep? Give sweep=NAME, such as sweep=quickstart; {listing()}.{run}")
+            named, others = self._stored()
+            runs = [*(f"sweep={name}" for name in named), *(f"sweep.name={name}" for name in others)]
+            told = f" {self.store} has runs of {', '.join(runs)}." if runs else ""
+            raise UserError(f"Which sweep? Give sweep=NAME, such as sweep=quickstart; {listing()}.{told}")
         self._look()
         return define(self.sweep, rows=self.rows, seeds=self.seeds, store=self.store)
 
@@ -111,13 +112,20 @@ class SweepKeys:
         else:
             sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
 
+    def _stored(self) -> tuple[list[str], list[str]]:
+        """Sweeps that have a folder in the store: those with a file in conf/sweep or sweeps/, and others."""
+        folders = self.store.iterdir() if self.store.is_dir() else ()
+        found = sorted(path.name for path in folders if path.is_dir() and not path.name.startswith("."))
+        files = {path.stem for path in doors.files("sweep/*.yaml")}
+        return [name for name in found if name in files], [name for name in found if name not in files]
+
     def _name_others(self) -> None:
         """If the store has runs, but none of this sweep, say of which: the name may be misspelt."""
-        found = sorted(path.name for path in self.store.iterdir() if path.is_dir() and not path.name.startswith("."))
+        named, others = self._stored()
+        found = sorted({*named, *others})
         if not found:
             return
-        files = {path.stem for path in doors.files("sweep/*.yaml")}
-        if others := [name for name in found if name not in (*files, SINGLE)]:  # this sweep's, under another name?
+        if others := [name for name in others if name != SINGLE]:  # this sweep's, under another name?
             near = did_you_mean(str(self.sweep.name), others)
             other = others[0] if len(others) == 1 else "NAME"
             advice = f" If you mean {shortened(others, ' or ')}, add sweep.name={shlex.quote(other)}.{near}"

@@ -236,8 +236,8 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
             "the effects of these keys" if sum(len(factor.keys) for factor in factors) > 1 else "the effect of this key"
         )
         return (
-            f"{len(scores)} finished runs cannot separate {what} from chance: at least {wanted} are needed. More seeds "
-            "or more rows would help."
+            f"{len(scores)} finished runs cannot separate {what} from chance: at least {wanted} are needed. More runs "
+            "would help."
         )
     return None
 
@@ -250,7 +250,7 @@ def _notes(sweep: payload.Sweep, factors: Sequence[Factor], found: Analysis) -> 
             "without one of them than it alone would explain, or a share below 0 is shown as 0."
         )
     if found.residual < FEW:
-        notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
+        notes.append("These shares come from few runs and are only a hint. More runs would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
         notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
     if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):

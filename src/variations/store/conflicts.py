@@ -127,7 +127,7 @@ def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes)
     """The message for an unfinished one; `changes` are those that `resume.allow` of `config` does not yet cover."""
     if fixed := [key for key in changes if _fixed(key)]:
         return (
-            f"{path} contains a run of another configuration; {_listed(changes)}{' and '.join(fixed)} cannot change in "
+            f"{path} contains a run of another configuration; {_listed(changes)}{', '.join(fixed)} cannot change in "
             f"mid-training. {_remedies(changes)}, or start a new attempt (force=true)."
         )
     return (

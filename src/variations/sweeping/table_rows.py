@@ -31,7 +31,7 @@ def without_rows(search: str) -> str:
     """What to do instead of asking for the rows of a search; `search`: the subject of the sentence."""
     return (
         f"{search} has no rows: its trials are chosen one after the other. Start it with {spelled('train')} "
-        "--multirun, or plan its baseline row with variation=TABLE/ROW."
+        "--multirun, or plan its baseline with variation=TABLE/ROW and the search's overrides."
     )
 
 
