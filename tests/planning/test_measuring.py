@@ -15,7 +15,7 @@ from suite import sampled
 from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run, to_dict
 from variations.models import build
-from variations.planning import measuring
+from variations.planning import formats, measuring
 from variations.planning.measuring import Measured, Shape, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
@@ -244,6 +244,11 @@ def test_checkpoint_tests_cost_no_training_and_wait(known: list[str], tmp_path: 
     )
     assert found.path.critical[0].endswith("/learned seed 1")
     assert len(found.path.critical) == 2
+    rows = plan_rows(["sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]"])
+    lines = [formats.line(row, None, price) for row, price in zip(rows, found.prices, strict=True)]
+    printed = formats.terminal(lines, found, width=200)
+    named = ("learned seed 1 → random seed 1.", "learned seed 1 → uniform seed 1.")
+    assert any(f"when the sweep ends: {chain}" in printed for chain in named)
 
 
 def test_the_share_of_one_of_several_devices() -> None:

@@ -252,7 +252,9 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     )
     said = [*refused, f"Left: {left} run{'s' * (left > 1)}{done}, {total}."]
     if left > 1 and priced:
-        critical = bill.path.critical
+        tables = {line.row.table for line in lines}
+        table = f"{tables.pop()}/" if len(tables) == 1 else ""  # which the plan's own rows do not repeat
+        critical = [name.removeprefix(table) for name in bill.path.critical]
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
         one = (
             f"{chain} ends last"
