@@ -40,6 +40,12 @@ def test_p_is_that_of_all_permutations() -> None:
     assert abs(effect["p"] - exact.pvalue) < 4 * error + 1 / PERMUTATIONS
 
 
+def test_p_of_a_few_runs_is_exact() -> None:
+    """Of the 24 permutations of two runs against two, eight keep the pairs together."""
+    [effect] = analysis(np.array([1.0, 2.0, 5.0, 6.5]), grouped({"k": [0, 0, 1, 1]})).effects
+    assert effect["p"] == 8 / 24
+
+
 def test_keys_of_a_grid_are_told_apart_by_hand() -> None:
     """y = 2a + b + noise with a, b in ±1 and noise ±0.5 on the interaction: SS_a = 16, SS_b = 4, SS_rest = 1."""
     cells = list(product((-1, 1), (-1, 1)))

@@ -11,6 +11,8 @@ what the fit of all keys explains beyond the sum of their shares, and is told ap
 effects of two keys cancel out, each gains by the other, and their shares add up to more than both explain together.
 """
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from variations.dashboard.payload import sweeps as payload
 
 PERMUTATIONS = 1999
+"""Number of permutations; where there are no more, as of six runs, each is made once, and p is exact."""
 CELLS = 4_000_000
 """Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
@@ -204,8 +207,11 @@ def _explained(centred: Floats, basis: Floats) -> float:
 def _permuted(centred: Floats, full: Floats, without: Floats, rng: np.random.Generator) -> float:
     """p of what `full` explains beyond `without`: the share of permutations, with the identity, that gain as much."""
     rest = centred - without @ (without.T @ centred)
-    count = max(min(PERMUTATIONS, CELLS // len(rest)), 199)
-    draws = np.vstack([rest, rng.permuted(np.tile(rest, (count, 1)), axis=1)])  # (1 + count, n)
+    if math.factorial(len(rest)) <= PERMUTATIONS:  # all of them, the identity first
+        draws = rest[np.array([*itertools.permutations(range(len(rest)))])]  # (n!, n)
+    else:
+        count = max(min(PERMUTATIONS, CELLS // len(rest)), 199)
+        draws = np.vstack([rest, rng.permuted(np.tile(rest, (count, 1)), axis=1)])  # (1 + count, n)
     power = (draws**2).sum(axis=1)
     fit, less = (((draws @ basis) ** 2).sum(axis=1) for basis in (full, without))
     ratio = (fit - less) / np.maximum(power - fit, ALIKE * power[0])  # F up to the degrees of freedom
