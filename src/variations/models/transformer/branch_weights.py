@@ -17,7 +17,7 @@ def project(v: Tensor) -> Tensor:
     u = wide.sort(dim=-1, descending=True).values  # (…, M)
     excess = u.cumsum(dim=-1) - 1  # (…, M)
     j = torch.arange(1, v.size(-1) + 1, device=v.device, dtype=wide.dtype)  # (M,)
-    rho = (u * j > excess).sum(dim=-1, keepdim=True).clamp_min(1)  # (…, 1); of NaN, no index is 0, and w is NaN
+    rho = (u * j > excess).sum(dim=-1, keepdim=True).clamp_min(1)  # (…, 1); 0 if v has a NaN
     tau = excess.gather(-1, rho - 1) / rho  # (…, 1)
     return (wide - tau).clamp_min(0).to(v.dtype)
 
