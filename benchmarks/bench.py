@@ -130,11 +130,12 @@ def trained(precision: str, logger: str, *more: str, preload: str = "") -> Calla
             start = time.monotonic()
             process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=runs)
             first, lines = watched(process, runs / METRICS, last, start)
+            if not lines:
+                process.kill()
+                raise SystemExit(f"train.py failed:\n{(runs / 'log.txt').read_text()[-2000:]}")
             process.kill()
             _, _, usage = os.wait4(process.pid, 0)
             process.returncode = -9
-        if not lines:
-            raise SystemExit(f"train.py failed:\n{(runs / 'log.txt').read_text()[-2000:]}")
         timed = [line for line in lines if first_timed <= line["step"] <= last]
         spans = list(itertools.pairwise(timed))
         seconds = [b["seconds"] - a["seconds"] for a, b in spans]

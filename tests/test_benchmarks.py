@@ -84,6 +84,15 @@ def test_the_peer_trains_full_batches_of_its_own_data_with_todays_versions(
     assert (sys.path, {"trainer", "data_utils"} & set(sys.modules)) == (searched, set())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["data.valid=0.001", "recipe.batch_size=32"]], ids=["own", "beside the peer"])
+def test_ours_trains(words: list[str]) -> None:
+    import restarts
+
+    epoch, updates = restarts.trainer(["data=babi_toy", "data.tasks=[1]", "data.toy_questions=1000", *words], 2)
+    assert epoch() > 0 and updates > 0
+
+
 def test_a_row_costs_its_updates_and_two_rows_train_at_a_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

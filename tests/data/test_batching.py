@@ -196,6 +196,27 @@ def test_an_update_sees_the_same_pairs_on_any_number_of_devices(world: int) -> N
     assert updates == expected
 
 
+def test_the_rest_of_every_epoch_is_enough_for_the_devices() -> None:
+    """Where the last batches happen to be too small, larger ones take their place; other epochs stay as they are."""
+    rng = np.random.default_rng(4)
+    long = rng.integers(60, 128, 63).astype(np.int32)
+    alone = TokenBatchSampler(long, long, 200)
+    ranks = [TokenBatchSampler(long, long, 200, rank=rank, world=8) for rank in range(8)]
+    moved = 0
+    for epoch in range(60):
+        left = len(alone.plan(epoch)) % 8
+        enough = not left or sum(map(len, alone.plan(epoch)[-left:])) >= 8
+        moved += not enough
+        for sampler in (alone, *ranks):
+            sampler.set_epoch(epoch)
+        yielded = [list(batches) for batches in ranks]
+        assert all(batch for batches in yielded for batch in batches)
+        assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(63))
+        same = [batch.tolist() for batch in alone.plan(epoch)] == [batch.tolist() for batch in ranks[0].plan(epoch)]
+        assert same == enough
+    assert 0 < moved < 60
+
+
 def test_too_few_pairs_for_the_devices_is_told_at_once() -> None:
     with pytest.raises(UserError, match="2 pairs are left for 4 devices"):
         sampler(pairs=2, world=4)

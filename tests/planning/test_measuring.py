@@ -161,6 +161,13 @@ def test_what_will_be_refused_is_neither_left_nor_finished(known: list[str], tmp
     assert "Left: 1 run, " in text and "1 of 2" in text
     (again,) = plan_rows([*words, "recipe.label_smoothing=0.2", "force=true"])
     assert [run.state for run in again.launches] == ["absent", "absent"]
+    second = replace(row.config, seed=2)
+    other = RunFolder(run_folder(second)).create(to_dict(second))
+    other.write_result({"schema": 1})
+    other.set_status("finished")
+    text = render([*words, "recipe.label_smoothing=0.2"], PlanConfig())
+    assert "transformer, seed 1; transformer, seed 2 will be refused, and no run of the sweep will start: " in text
+    assert text.count("recipe.label_smoothing 0.1") <= 1 and "The same holds for the others." in text
 
 
 @pytest.mark.slow

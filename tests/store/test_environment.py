@@ -39,6 +39,14 @@ def test_a_checkout_of_a_commit_has_no_branch_and_one_without_commits_no_state(c
     assert git_state(tmp_path / "empty") == {}
 
 
+def test_a_repository_around_an_installed_package_is_not_the_projects(checkout: Path) -> None:
+    (checkout / "file.txt").write_text("my unpublished idea\n")
+    inside = checkout / ".venv/lib/python3.11"
+    inside.mkdir(parents=True)
+    assert git_state(inside) == {}
+    assert "my unpublished idea" in git_state(checkout)["diff"]
+
+
 def test_the_commit_is_known_without_a_status(checkout: Path) -> None:
     commit = git(checkout, "rev-parse", "HEAD")
     (checkout / ".git/index").write_bytes(b"damaged")

@@ -82,6 +82,37 @@ def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
     ]
 
 
+def test_rows_under_another_name_are_compared_with_the_base_row_that_they_were_run_with(
+    conf: Path, tmp_path: Path, configuration: Configure
+) -> None:
+    """Also if it comes later in the order of names, or has no run; points of a grid with the same point."""
+    store = tmp_path / "runs"
+
+    def put(sweep: str, name: str, row: str, base: str | None) -> None:
+        config = configuration()
+        config["variation"] |= {"table": "mine", "row": row, "base": base}
+        folder = store / sweep / name / "seed1"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def bases(sweep: str) -> dict[str, str | None]:
+        found = define(SweepConfig(name=sweep), conf=conf, store=store)
+        based = {row.row: found.base_of(row) for row in found.rows}
+        return {name: base.row if base else None for name, base in based.items()}
+
+    for row, base in (("alibi", "plain"), ("plain", None), ("steep", "plain")):
+        put("again", row, row, base)
+    put("apart", "alibi", "alibi", "plain")
+    put("crossed", "variation=mine_alibi,model.h=2", "alibi", "plain")
+    put("crossed", "variation=mine_plain,model.h=2", "plain", None)
+    assert list(bases("again").items()) == [("plain", None), ("alibi", "plain"), ("steep", "plain")]
+    assert bases("apart") == {"plain": None, "alibi": "plain"}
+    points = ("variation=mine_plain,model.h=2", "variation=mine_alibi,model.h=2")
+    assert bases("crossed") == {points[0]: None, points[1]: points[0]}
+    put("again", "run²", "run²", None)
+    assert "run²" in bases("again")  # a digit to Python, but no number
+
+
 def test_a_bare_name_asks_for_no_seeds(conf: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         (tmp_path / "papers" / "base" / f"seed{seed}").mkdir(parents=True)

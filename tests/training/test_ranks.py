@@ -40,6 +40,18 @@ def test_the_failure_of_any_rank_ends_the_others(process: Process, monkeypatch: 
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
+def test_a_rank_that_a_signal_ends_before_it_can_answer_is_interrupted(process: Process) -> None:
+    """Until its handlers are set, a process ends by the signal itself."""
+    ranks = [process("import time; time.sleep(60)")]
+    with processes._passed_on(ranks) as received:
+        signal.raise_signal(signal.SIGTERM)
+        assert processes._watch(ranks, received) == 128 + signal.SIGTERM
+    killed = process("import time; time.sleep(60)")
+    killed.terminate()  # by somebody else
+    assert processes._watch([killed], []) == -signal.SIGTERM
+
+
 def test_processes_that_do_not_follow_a_second_ctrl_c_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_SECONDS", 0.3)
     deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE)

@@ -8,6 +8,7 @@ Nothing heavy is imported before a model is needed. A test runs the examples, in
 `variations train --multirun sweep=quickstart rows=[transformer]` has been run.
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,6 +88,8 @@ class TrainedRun:
             >>> 0 <= scores["bleu"] <= 100
             True
 
+        A loss that was not finite is NaN.
+
         Args:
             set: A set on which the run was tested.
 
@@ -109,7 +112,7 @@ class TrainedRun:
             raise UserError(f"{self.path} is damaged: {fault}.")
         found = {name: float(score["value"]) for name, score in scores[set].items()}
         of_set = {key.removeprefix(f"{set}_"): loss for key, loss in losses.items() if key.startswith(f"{set}_")}
-        return found | {name: float(loss) for name, loss in of_set.items()}
+        return found | {name: math.nan if loss is None else float(loss) for name, loss in of_set.items()}
 
 
 def load(run: str | Path) -> TrainedRun:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from variations.commands.cli import command
 from variations.commands.stored import bar, put
 from variations.configuration.extras import need
+from variations.configuration.places import spelled
 from variations.configuration.schema import choice, number
 from variations.store.atomic import refuse_unwritable
 from variations.system.errors import ConfigError, UserError
@@ -130,7 +131,7 @@ def same_command(config: ComplexityConfig) -> str:
         if value != getattr(default, item.name):
             shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value).lower()
             changed.append(f"{item.name}={value if isinstance(value, str) else shown}")
-    return shlex.join(["python", "src/complexity.py", *changed])
+    return " ".join([spelled("complexity"), *map(shlex.quote, changed)])
 
 
 def _text(config: ComplexityConfig, report: "Report") -> str:

@@ -39,11 +39,10 @@ def show(config: RecordConfig) -> None:
     for name, size in new.items():
         large = ", more than a record should have" if size > LARGEST else ""
         print(f"{records / name}: {size / 1000:.0f} kB{large}{', replaced' if name in done.replaced else ''}")
-    hashes = [path for name in new for path in (records / name).glob("hypotheses/*.ref.sha256")]
-    if not all(path.with_suffix(".gz").is_file() for path in hashes):
+    if done.without_texts:
         print(
-            "Left out: source and reference sentences, of which hashes and n-gram counts are kept. If the corpus is "
-            "yours to publish, texts=true records them."
+            "Left out: source and reference sentences, of which hashes and counts are kept. If the corpus is yours to "
+            "publish, texts=true records them."
         )
     print(
         f"{len(done.written)} recorded, {len(done.replaced)} replaced, {len(done.unchanged)} unchanged, "

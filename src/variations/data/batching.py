@@ -218,6 +218,10 @@ class TokenBatchSampler(Sampler[list[int]]):
         rows = np.fromiter(map(len, batches), dtype=np.int64, count=len(batches))
         last = int(np.flatnonzero(rows >= min(LAST_ROWS, rows.max()))[-1])
         batches[last], batches[-1] = batches[-1], batches[last]
+        left = len(batches) % self.world
+        if left and sum(map(len, batches[-left:])) < self.world:  # too few rows for the ranks to share the rest
+            largest = set(np.argsort([-len(batch) for batch in batches], kind="stable")[:left].tolist())
+            batches = [batches[i] for i in (*(set(range(len(batches))) - largest), *largest)]
         return batches
 
     def _shard(self, batches: list[Indices], done: int) -> list[Indices]:

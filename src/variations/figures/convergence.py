@@ -139,6 +139,7 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "
         "curve is above its mean, which is a disadvantage to the row.",
         "Target and best are means over seeds, costs are means over the seeds that reached the target.",
+        "Times include other work on the machine; FLOPs do not depend on it.",
         *told,
     ]
 

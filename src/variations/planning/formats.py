@@ -221,14 +221,18 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
     if not runs:
         return []
+    alike: dict[tuple[bool, str], list[tuple[str, str]]] = {}  # reasons begin with the folder
+    for line in lines:
+        for run in line.row.launches:
+            if run.state == "refused":
+                named_run, reason = f"{line.row.definition.row}, seed {run.seed}", str(run.reason)
+                alike.setdefault((run.blocks, reason.partition(" ")[2]), []).append((named_run, reason))
     refused = [
-        f"{line.row.definition.row}, seed {run.seed} will be refused"
-        f"{', and no run of the sweep will start' * run.blocks}: {run.reason}."
-        for line in lines
-        for run in line.row.launches
-        if run.state == "refused"
+        f"{'; '.join(name for name, _ in group)} will be refused{', and no run of the sweep will start' * blocks}: "
+        f"{group[0][1]}.{' The same holds for the others.' * (len(group) > 1)}"
+        for (blocks, _), group in alike.items()
     ]
-    finished = runs - left - len(refused)
+    finished = runs - left - sum(map(len, alike.values()))
     if not left:
         all_of_them = "the run is" if runs == 1 else f"all {runs} runs are"
         return refused or [f"Nothing is left to do: {all_of_them} finished."]

@@ -22,13 +22,13 @@ from variations.store.atomic import read_json, read_object, write_json
 from variations.store.checksums import file_sha256
 from variations.store.environment import code_hash, cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
+from variations.sweeping.local import on_gpus
 from variations.system import processes
 from variations.system.processes import cores, machine_bytes, signal_name, threads_each
 
 IDLE = (
     "seed",
     "variation",
-    "trial",
     "debug",
     "recipe.name",
     "recipe.scale",
@@ -205,7 +205,7 @@ def one_device(config: RunConfig) -> RunConfig:
 def _measure(shape: Shape, limit: float) -> Measured:
     """Run as many processes at once as runs will share the machine; times are means, memory is the maximum."""
     total = machine_bytes()
-    room = None if total is None or shape.config.trainer.accelerator == "gpu" else total // shape.at_once
+    room = None if total is None or on_gpus(shape.config.trainer.accelerator) else total // shape.at_once
     place = {processes.PARENT: str(os.getpid())}
     if shape.threads is not None:
         place["OMP_NUM_THREADS"] = str(shape.threads)

@@ -78,7 +78,13 @@ def version(stored: Mapping[str, Any]) -> str:
 
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:
-    """Commit, branch, remote and uncommitted changes of the project; empty outside a git checkout."""
+    """Commit, branch, remote and uncommitted changes of the project; empty if `folder` is not the top of a checkout.
+
+    Above an installed package there may be another repository, which is none of the run's.
+    """
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() != folder.resolve():
+        return {}
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=normal")
     if status is None:  # a damaged index, a slow disk
         commit = _git(folder, "rev-parse", "HEAD")

@@ -221,7 +221,7 @@ def absent_bases(
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts `trial10` behind `trial9`."""
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def _stored_config(home: Path) -> dict[str, Any]:

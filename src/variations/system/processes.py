@@ -51,6 +51,8 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
                 # A session of its own: Ctrl-C reaches it only through this process, and so only once.
                 process = subprocess.Popen(command, env=environment(shared | place), start_new_session=True)
                 processes.append(process)
+                for number in tuple(received):  # while it was being started
+                    process.send_signal(number)
             return _watch(processes, received)
         finally:
             for process in processes:
@@ -78,7 +80,8 @@ def _watch(processes: list[subprocess.Popen[bytes]], received: list[int]) -> int
         time.sleep(0.05)
     if not first_failure and None in [process.returncode for process in processes]:
         return 128 + received[-1]
-    return first_failure or next((process.returncode for process in processes if process.returncode), 0)
+    code = first_failure or next((process.returncode for process in processes if process.returncode), 0)
+    return 128 - code if -code in received else code  # a signal that came before the process had set its handlers
 
 
 @contextmanager

@@ -78,6 +78,8 @@ class Recorded:
     """The same of each record that took the place of another."""
     refused: dict[str, str] = field(default_factory=dict)
     """Records that were left as they are, and why the run must not replace them."""
+    without_texts: list[str] = field(default_factory=list)
+    """New or replaced records that lack sentences which their runs have."""
     unchanged: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Runs of the sweep that are not finished."""
@@ -142,6 +144,7 @@ def record(
                 with _writing(home):
                     changed = _replace(home, files)
                 if changed:
+                    found.without_texts += [name] if _texts(run.folder) - files.keys() else []
                     written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
                 else:
                     found.unchanged.append(name)
@@ -325,6 +328,11 @@ def _with_texts(home: Path, run: TestedRun) -> list[str]:
 
 def _text(path: Path) -> bytes | None:
     return None if stored_path(path) is None else read_stored(path)
+
+
+def _texts(folder: RunFolder) -> set[str]:
+    """The sources and references that a run has stored, by their names in a record."""
+    return {f"hypotheses/{path.name}.gz" for path in folder.hypotheses.glob("*.*") if path.suffix in (".ref", ".src")}
 
 
 def _may_not_be_published(path: Path) -> bool:

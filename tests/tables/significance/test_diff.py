@@ -109,6 +109,16 @@ def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_row_that_was_never_run_is_told_beside_one_that_was(store: Path, make_run: Any) -> None:
+    """What was typed for the run is then among the differences, although the row's file does not make it."""
+    make_run("quickstart", "transformer", 1, 30.0)
+    sweep = compose_run(["sweep=quickstart"]).sweep
+    text = compare(sweep, ["weighted"], store, chosen=["sweep=quickstart"]).text()
+    told = "weighted has no run yet: it is shown as its file says, and transformer as it was run"
+    assert f"Note: {told}.\n" in text
+
+
+@pytest.mark.slow
 def test_a_row_of_a_crossed_table_without_runs_is_compared_by_the_file_of_the_sweep_that_was_chosen(
     store: Path, make_run: Any
 ) -> None:

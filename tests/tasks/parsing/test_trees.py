@@ -66,6 +66,7 @@ def test_functions_are_cut_off(label: str, plain: str) -> None:
         ("(S (NN a))\ncat", "line 2, column 1", "cat outside all brackets"),
         ("(S\n  (NP the cat))", "line 2, column 11", "cat beside another element"),
         ("(S (NP (NN a) b))", "line 1, column 15", "b beside another element"),
+        ("(S (NN co\x97op))", "line 1, column 8", r"the control character 'co\\x97op' in a word or label"),
         ("(S (NP a (NN b)))", "line 1, column 10", "a bracket beside a word"),
         ("(S (NP))", "line 1, column 4", "without a word or a constituent"),
         ("(S ((NN a)))", "line 1, column 4", "without a label"),

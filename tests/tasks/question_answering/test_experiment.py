@@ -185,7 +185,7 @@ def test_without_a_held_out_question_nothing_is_trained() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_from_end_to_end(tmp_path: Path) -> None:
+def test_a_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ["trainer.max_steps=80", "trainer.val_every=40", "logger=none", "trainer.progress=false"]
     of = config(*overrides, "model.d=20", f"runs={tmp_path}")
     folder = RunFolder(execute(of))
@@ -205,6 +205,10 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     card = json.loads((folder.path / "stories.json").read_text(encoding="utf-8"))
     assert card["groups"]["15"]["tasks"] == [15]
     assert TASK.changed_inputs(of, folder) == []
+    babi = dataclasses.replace(of.data, kind="babi", root=None, cache=str(folder.path / "empty"))
+    away = dataclasses.replace(of, data=babi)
+    monkeypatch.setattr("variations.tasks.question_answering.data.download", None)  # a look downloads nothing
+    assert TASK.changed_inputs(away, folder) == []
     whole = (folder.path / "stories.json").read_text(encoding="utf-8")
     for damaged in ("{", "[]", "{}"):
         (folder.path / "stories.json").write_text(damaged, encoding="utf-8")

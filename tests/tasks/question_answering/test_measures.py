@@ -187,6 +187,9 @@ def test_what_may_be_compared() -> None:
     assert "generated" in (TASK.incomparable(one, toy, {}) or "")
     assert TASK.caveats(mean, "test.error", babi, {}) == []
     assert TASK.caveats(mean, "test.error", part, {}) == ["best of 3 restarts, not of 10"]
+    more = {"data": {"kind": "babi", "questions": "10k"}, "variation": {"table": "babi_memn2n_1k"}}
+    assert TASK.caveats(mean, "test.error", more, {}) == ["trained on 10k questions of each task, not on 1k"]
+    assert TASK.caveats(mean, "test.error", more | {"variation": {"table": "babi_dmn"}}, {}) == []
     other = "the stories of tasks 1, 3 in data.root were not those of bAbI 1.2"
     assert TASK.incomparable(mean, babi, {"not_of_babi": [1, 3]}) == TASK.misnamed({"not_of_babi": [1, 3]}) == other
     assert TASK.misnamed({}) is None

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from variations.tasks.question_answering.config import ReaderRecipe
-from variations.tasks.question_answering.training import best, clip, is_linear, rate
+from variations.tasks.question_answering.measures import ranked
+from variations.tasks.question_answering.training import clip, is_linear, rate
 
 
 def test_rates_of_a_task() -> None:
@@ -42,4 +43,5 @@ def test_a_gradient_of_0_stays_0() -> None:
 
 
 def test_the_best_restart_has_the_least_training_error_and_then_loss() -> None:
-    assert best([0.2, 0.1, 0.1, 0.3], [0.0, 0.5, 0.4, 0.1]) == 2
+    assert ranked([0.2, 0.1, 0.1, 0.3], [0.0, 0.5, 0.4, 0.1]) == [2, 1, 0, 3]
+    assert ranked([0.1, 0.1, 0.1], [None, float("nan"), 0.2]) == [2, 0, 1]  # as stored, and as computed

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 from variations.data.text import read_text
 from variations.system.errors import DataError
@@ -149,6 +150,8 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
                 open_brackets[-1].add(tree)
             elif tree is not None:
                 trees.append(_unrooted(tree))
+        elif not piece.isprintable() and any(category(character) == "Cc" for character in piece):
+            raise fault(f"the control character {piece!a} in a word or label", at)
         elif not open_brackets[-1].take(piece):
             raise fault(f"{shown} beside another element of its bracket", at)
     if open_brackets:

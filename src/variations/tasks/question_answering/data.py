@@ -17,7 +17,7 @@ from variations.tasks.question_answering import corpus, toy
 from variations.tasks.question_answering.batching import Draws
 from variations.tasks.question_answering.config import DataConfig, QuestionAnsweringConfig
 from variations.tasks.question_answering.corpus import Split
-from variations.tasks.question_answering.download import download, others
+from variations.tasks.question_answering.download import download, is_downloaded, others
 from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
 from variations.tasks.question_answering.measures import CARD
 
@@ -189,6 +189,11 @@ def fingerprint(data: DataConfig) -> str:
     if data.kind == "toy":
         return f"toy stories {data.seed} {data.toy_questions} {data.tasks}"
     return corpus.fingerprint(root_of(data), data.tasks, data.questions)
+
+
+def is_present(data: DataConfig) -> bool:
+    """Whether the stories can be read without a download, whose files are checked when they come."""
+    return data.kind == "toy" or data.root is not None or is_downloaded(Path(data.cache).expanduser(), data.questions)
 
 
 def root_of(data: DataConfig) -> Path:

@@ -54,7 +54,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
     """
     folder, name = cache / "babi" / size, FOLDERS[size]
     root = folder / TOP
-    if (folder / CHECKED).is_file():
+    if is_downloaded(cache, size):
         return root
     manual = f"Without a network: download {url} elsewhere, unpack it, and set data.root to its folder {TOP}."
     archive = fetch(url, cache / "downloads" / "babi" / f"{TOP}.tar.gz", manual=manual, progress=progress)
@@ -68,6 +68,11 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
         )
     (folder / CHECKED).touch()
     return root
+
+
+def is_downloaded(cache: Path, size: str) -> bool:
+    """Whether the files of a size are in the cache, complete."""
+    return (cache / "babi" / size / CHECKED).is_file()
 
 
 def others(root: Path, tasks: Iterable[int], size: str) -> list[int]:

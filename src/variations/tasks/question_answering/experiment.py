@@ -16,9 +16,10 @@ from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import Batch, Group, QuestionAnsweringData, seeds_of
+from variations.tasks.question_answering.measures import ranked
 from variations.tasks.question_answering.networks import Networks, buffers_kept, build, check
 from variations.tasks.question_answering.pictures import readings, stored
-from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
+from variations.tasks.question_answering.training import answers, clip, is_linear, rate
 
 
 def _in_place(total: Any, a: tuple[int, int, int], b: tuple[int, int, int], **_: Any) -> int:
@@ -172,6 +173,6 @@ class QuestionAnsweringExperiment(Experiment):
             "name": group.name,
             "train_error": errors,
             "train_loss": losses.mean(1).tolist(),
-            "chosen": best(errors, losses.mean(1).tolist()),
+            "chosen": ranked(errors, losses.mean(1).tolist())[0],
             "tasks": tasks,
         }

@@ -1,6 +1,7 @@
 """Measures of answers, published results, and when the two may be compared."""
 
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -34,10 +35,18 @@ PUBLISHED = {
     **{f"task_{number}": (f"task_{number}", name.replace("-", " ")) for number, name in enumerate(TASKS, 1)},
 }
 """Keys of `variation.published` for the tests of bAbI 1.2: the score that corresponds to each, and its heading."""
+QUESTIONS = {"babi_memn2n_1k": "1k", "babi_memn2n_10k": "10k", "babi_dmn": "10k"}
+"""By table of published figures: training questions of each task."""
 ANSWERS = "answers.npz"
 """File of a run's `hypotheses`: which questions each restart answered wrong."""
 CARD = "stories.json"
 """File in the run's folder with its vocabularies and the fingerprint of its questions."""
+
+
+def ranked(errors: Sequence[float], losses: Sequence[float | None]) -> list[int]:
+    """Restarts by training error, those of equal error by training loss, of which one that is not finite comes last."""
+    known = [math.inf if loss is None or math.isnan(loss) else loss for loss in losses]
+    return sorted(range(len(errors)), key=lambda restart: (errors[restart], known[restart]))
 
 
 def scores(wrong: Mapping[int, NDArray[Any]], chosen: Mapping[int, int]) -> dict[str, dict[str, Any]]:
@@ -144,12 +153,16 @@ class Measures(Task):
     def caveats(
         self, published: Published, key: str, config: Mapping[str, Any], result: Mapping[str, Any]
     ) -> list[str]:
-        """Fewer restarts of MemN2N than in its paper; other papers name none."""
-        model = config.get("model") or {}
-        restarts = model.get("restarts", 10)
-        if model.get("kind") != "memn2n" or restarts >= 10:
-            return []
-        return [f"best of {restarts} restart{'s' if restarts > 1 else ''}, not of 10"]
+        """Other training questions than those of the published figure; fewer restarts of MemN2N than in its paper."""
+        model, data = config.get("model") or {}, config.get("data") or {}
+        restarts, questions = model.get("restarts", 10), data.get("questions", "1k")
+        found = []
+        wanted = QUESTIONS.get(str((config.get("variation") or {}).get("table")))
+        if wanted is not None and questions != wanted:
+            found.append(f"trained on {questions} questions of each task, not on {wanted}")
+        if model.get("kind") == "memn2n" and restarts < 10:
+            found.append(f"best of {restarts} restart{'s' if restarts > 1 else ''}, not of 10")
+        return found
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
         """A row for each test question, (Q, 2 · tasks): in its task's two columns, 1 if the answer is wrong, and 1.
@@ -179,7 +192,7 @@ class Measures(Task):
         return Restarts(
             items=_rows([mistakes for mistakes, _ in wrong.values()]),
             group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
-            order=np.array([np.lexsort((losses, errors)) for errors, losses in learned]),
+            order=np.array([ranked(errors, losses) for errors, losses in learned]),
         )
 
     def _compare_restarts(self, run: TestedRun, wrong: Mapping[int, NDArray[Any]]) -> None:

@@ -152,9 +152,9 @@ class QuestionAnswering(Measures):
 
     def changed_inputs(self, config: QuestionAnsweringConfig, folder: RunFolder) -> list[str]:
         """Whether the stories are still those of the run."""
-        from variations.tasks.question_answering.data import fingerprint
+        from variations.tasks.question_answering.data import fingerprint, is_present
 
-        if not (folder.path / CARD).is_file():
+        if not (folder.path / CARD).is_file() or not is_present(config.data):
             return []
         try:
             same = fingerprint(config.data) == _card(folder)["fingerprint"]

@@ -48,8 +48,3 @@ def answers(net: Reader, data: Encoded, restarts: int, size: int = 250) -> tuple
         told.append(scores.argmax(-1))
         losses.append(answer_loss(scores, stories, each=True))
     return torch.cat(told, 1), torch.cat(losses, 1)
-
-
-def best(errors: Sequence[float], losses: Sequence[float]) -> int:
-    """The restart with the lowest training error; among equals, the one with the lowest training loss."""
-    return min(range(len(errors)), key=lambda restart: (errors[restart], losses[restart]))

@@ -19,6 +19,7 @@ from variations.system.errors import DataError
 from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
+from variations.tasks.translation.data.subwords import cache_folder
 from variations.tasks.translation.data.textfiles import (
     Survey,
     find,
@@ -143,7 +144,7 @@ def load(data: DataConfig, *, progress: bool = True) -> Corpus:
     corpus = (loaders[data.kind] if data.root is None or data.kind == "multi30k" else _folder)(data, progress)
     corpus = replace(
         corpus,
-        surveys=surveys(corpus, _cache(data), used=data.train_pairs, lowercase=data.lowercase, progress=progress),
+        surveys=surveys(corpus, cache_folder(data), used=data.train_pairs, lowercase=data.lowercase, progress=progress),
     )
     for message in _warnings(corpus):
         _warn(message)
@@ -247,17 +248,13 @@ def _warn(message: str) -> None:
     LOG.warning(message)
 
 
-def _cache(data: DataConfig) -> Path:
-    return Path(data.cache).expanduser().absolute()
-
-
 def _toy(data: DataConfig, progress: bool) -> Corpus:
     """Unpack the stored text unless it is in the cache."""
     if faults := toy_faults(data):
         raise DataError(" ".join(fault.text for fault in faults))
     stored = sorted((Path(__file__).parent / "toy").glob("*.gz"))
     key = key_of({"train_pairs": data.train_pairs, "stored": {path.name: text_sha256(path) for path in stored}})
-    folder = _cache(data) / "toy" / key
+    folder = cache_folder(data) / "toy" / key
 
     def build(made: Path) -> dict[str, Any]:
         for path in stored:
@@ -282,7 +279,7 @@ def _folder(data: DataConfig, progress: bool) -> Corpus:
 def _multi30k(data: DataConfig, progress: bool) -> Corpus:
     tests = [stem for stem in multi30k.TESTS if stem != data.test]
     if data.root is None:
-        root = _cache(data) / "multi30k"
+        root = cache_folder(data) / "multi30k"
         stems = list(dict.fromkeys([data.train, data.dev, data.test, *tests]))
         paths = multi30k.prepare(root, stems, (data.source, data.target), progress=progress)
         corpus = _corpus(data, root, {"train": data.train, "dev": data.dev, "test": data.test})
@@ -300,7 +297,7 @@ def _multi30k(data: DataConfig, progress: bool) -> Corpus:
 
 
 def _wmt14(data: DataConfig, progress: bool) -> Corpus:
-    folder = wmt14.prepare(_cache(data), data.source, data.target, progress=progress)
+    folder = wmt14.prepare(cache_folder(data), data.source, data.target, progress=progress)
     corpus = _corpus(data, folder, {"train": data.train, "dev": data.dev, "test": data.test})
     return replace(
         corpus,
