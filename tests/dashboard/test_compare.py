@@ -71,7 +71,7 @@ def test_runs_that_have_translated_another_set_only_are_compared_on_it(client: A
             path.rename(path.with_name(path.name.replace("test", "dev")))
     found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
     assert found["sentences"] == before and before
-    told = "The sentences are those of dev, because fewer than two of these runs have texts of test."
+    told = "The sentences are those of dev: of test, there is no text of q/base/seed1 or of no other run."
     assert told in found["notes"]
 
 

@@ -109,8 +109,11 @@ def test_rows_under_another_name_are_compared_with_the_base_row_that_they_were_r
     assert bases("apart") == {"plain": None, "alibi": "plain"}
     points = ("variation=mine_plain,model.h=2", "variation=mine_alibi,model.h=2")
     assert bases("crossed") == {points[0]: None, points[1]: points[0]}
-    put("again", "run²", "run²", None)
-    assert "run²" in bases("again")  # a digit to Python, but no number
+    put("edited", "a", "a", "b")
+    put("edited", "b", "b", "a")
+    assert bases("edited") == {"a": None, "b": "a"}
+    put("again", "run1²", "run1²", None)
+    assert "run1²" in bases("again")  # ² is a digit to Python, but no number
 
 
 def test_a_bare_name_asks_for_no_seeds(conf: Path, tmp_path: Path) -> None:

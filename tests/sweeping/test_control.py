@@ -193,8 +193,8 @@ def test_the_pool_is_for_the_runs_that_are_left(rows: Any, finished: Any, monkey
     seen: list[Any] = []
 
     class Recording(PoolLauncher):
-        def pool(self, configs: Any, runs: int | None = None) -> Any:
-            seen.append(([config.variation.row for config in configs], runs))
+        def pool(self, configs: Any, runs: int | None = None, base: Any = None) -> Any:
+            seen.append(([config.variation.row for config in configs], runs, base.variation.row))
             raise UserError("no further")
 
     monkeypatch.setattr(jobs, "expand", lambda arguments: [outcome.job for outcome in outcomes])
@@ -202,7 +202,7 @@ def test_the_pool_is_for_the_runs_that_are_left(rows: Any, finished: Any, monkey
     sweeper.launcher = Recording()
     with pytest.raises(UserError, match="no further"):
         sweeper.sweep(["sweep=quickstart"])
-    assert seen == [(["b", "c"], 3)]
+    assert seen == [(["b", "c"], 3, "a")]
 
 
 @pytest.mark.slow

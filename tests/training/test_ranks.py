@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,18 @@ def test_a_rank_that_a_signal_ends_before_it_can_answer_is_interrupted(process: 
     killed = process("import time; time.sleep(60)")
     killed.terminate()  # by somebody else
     assert processes._watch([killed], []) == -signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_a_signal_while_a_rank_is_started_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    popen = subprocess.Popen
+
+    def started(command: list[str], **named: Any) -> "subprocess.Popen[bytes]":
+        signal.raise_signal(signal.SIGTERM)
+        return popen([sys.executable, "-c", "import time; time.sleep(5)"], start_new_session=True)
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert processes.run_ranks(tmp_path, 1, 1, "0") == 128 + signal.SIGTERM
 
 
 def test_processes_that_do_not_follow_a_second_ctrl_c_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,13 @@ class PoolLauncher(Launcher):
         """Needs nothing of these: a run is a process that reads its folder."""
 
     @abstractmethod
-    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "Pool":
+    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None, base: "RunConfig | None" = None) -> "Pool":
         """Return the pool for runs with these configurations (one at least), of which none has been started.
 
         Args:
-            configs: Those that are left, in the order of the sweep; `at_once=auto` measures the first one.
+            configs: Those of the runs that are left.
             runs: How many runs there are in all; None: one for each configuration.
+            base: The configuration that `sweep.at_once=auto` measures, finished or not; None: the first one.
 
         Raises:
             UserError: The pool cannot be had, or cannot take these runs.

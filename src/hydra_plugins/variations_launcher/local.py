@@ -35,7 +35,9 @@ class Local(PoolLauncher):
     def __init__(self, gpus: Sequence[str] | None = None, per_gpu: int | str = 1) -> None:
         self.gpus, self.per_gpu = gpus, per_gpu
 
-    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "LocalPool":
+    def pool(
+        self, configs: "Sequence[RunConfig]", runs: int | None = None, base: "RunConfig | None" = None
+    ) -> "LocalPool":
         """See `PoolLauncher`."""
         from variations.configuration import surroundings
         from variations.configuration.rules import value_fault
@@ -62,7 +64,7 @@ class Local(PoolLauncher):
         if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
             from variations.planning.at_once import fastest
 
-            chosen = fastest(cast(Any, configs[0]), runs or len(configs), gpus)
+            chosen = fastest(cast(Any, base or configs[0]), runs or len(configs), gpus)
             if gpus:
                 pool.per_gpu = chosen
             else:

@@ -31,7 +31,9 @@ class Ray(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = RaySettings(**settings)
 
-    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "RayPool":
+    def pool(
+        self, configs: "Sequence[RunConfig]", runs: int | None = None, base: "RunConfig | None" = None
+    ) -> "RayPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 

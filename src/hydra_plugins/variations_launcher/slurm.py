@@ -31,7 +31,9 @@ class Slurm(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = SlurmSettings(**settings)
 
-    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "SlurmPool":
+    def pool(
+        self, configs: "Sequence[RunConfig]", runs: int | None = None, base: "RunConfig | None" = None
+    ) -> "SlurmPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 

@@ -72,8 +72,8 @@ class VariationsSweeper(Sweeper):
         for warning in [*idle_rows(outcomes), *other_inputs(outcomes)]:
             print(f"warning: {warning}", file=sys.stderr)
         left = [outcome.job.config for outcome in outcomes if not outcome.ended]
-        # The number of all runs, so that `at_once=auto` gives those that go on as many threads as before.
-        pool = self.launcher.pool(left, len(outcomes)) if left else None
+        # Number and base row of all runs, so that `at_once=auto` gives those that go on as many threads as before.
+        pool = self.launcher.pool(left, len(outcomes), outcomes[0].job.config) if left else None
         repeat = True
         try:
             if pool is not None:

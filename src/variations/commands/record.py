@@ -41,8 +41,8 @@ def show(config: RecordConfig) -> None:
         print(f"{records / name}: {size / 1000:.0f} kB{large}{', replaced' if name in done.replaced else ''}")
     if done.without_texts:
         print(
-            "Left out: source and reference sentences, of which hashes and counts are kept. If the corpus is yours to "
-            "publish, texts=true records them."
+            "Left out: source and reference sentences, of which hashes and the counts behind the scores are kept. If "
+            "the corpus is yours to publish, texts=true records them."
         )
     print(
         f"{len(done.written)} recorded, {len(done.replaced)} replaced, {len(done.unchanged)} unchanged, "

@@ -115,7 +115,7 @@ class SweepKeys:
     def _stored(self) -> tuple[list[str], list[str]]:
         """Sweeps that have a folder in the store: those with a file in conf/sweep or sweeps/, and others."""
         folders = self.store.iterdir() if self.store.is_dir() else ()
-        found = sorted(path.name for path in folders if path.is_dir() and not path.name.startswith("."))
+        found = sorted(path.name for path in folders if not path.name.startswith(".") and path.is_dir())
         files = {path.stem for path in doors.files("sweep/*.yaml")}
         return [name for name in found if name in files], [name for name in found if name not in files]
 

@@ -271,7 +271,7 @@ def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
 def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[payload.Sentence], list[str]]:
     """The sentences on which the runs differ most, and what could not be compared.
 
-    They are those of the test set; where fewer than two runs have any, as in a search, those of another set.
+    They are those of the test set; where the first run or all others have none, as in a search, those of another set.
     """
     others = {name for run in runs for name in _mapping(store.summary(run).result, "scores")} - {"test"}
     name, texts = "test", [store.outputs(run, "test") for run in runs]
@@ -285,7 +285,9 @@ def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[pa
         if not items
     ]
     if name != "test":
-        notes.append(f"The sentences are those of {name}, because fewer than two of these runs have texts of test.")
+        notes.append(
+            f"The sentences are those of {name}: of test, there is no text of {runs[0].id} or of no other run."
+        )
     if not texts[0] or sum(bool(items) for items in texts) < 2:
         return [], notes
     sources, references, _ = zip(*texts[0], strict=True)

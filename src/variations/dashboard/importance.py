@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from variations.dashboard.payload import sweeps as payload
 
 PERMUTATIONS = 1999
-"""Number of permutations; where there are no more, as of six runs, each is made once, and p is exact."""
+"""Permutations that are drawn; if there are no more than these, as of six runs, each is made once, and p is exact."""
 CELLS = 4_000_000
 """Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5

@@ -116,6 +116,8 @@ class TokenBatchSampler(Sampler[list[int]]):
     are split into `world` smaller ones, so the last update still has the same pairs.
 
     The order is that of `epoch`, which `set_epoch` selects; `resume` continues in the middle of one, with any `world`.
+    In an epoch whose last batches have fewer pairs than there are ranks, batches with more pairs come last; its order
+    holds for that `world` only.
     """
 
     def __init__(
@@ -220,8 +222,9 @@ class TokenBatchSampler(Sampler[list[int]]):
         batches[last], batches[-1] = batches[-1], batches[last]
         left = len(batches) % self.world
         if left and sum(map(len, batches[-left:])) < self.world:  # too few rows for the ranks to share the rest
-            largest = set(np.argsort([-len(batch) for batch in batches], kind="stable")[:left].tolist())
-            batches = [batches[i] for i in (*(set(range(len(batches))) - largest), *largest)]
+            largest = sorted(np.argsort([-len(batch) for batch in batches], kind="stable")[:left].tolist())
+            others = [batch for i, batch in enumerate(batches) if i not in largest]
+            batches = [*others, *(batches[i] for i in largest)]
         return batches
 
     def _shard(self, batches: list[Indices], done: int) -> list[Indices]:

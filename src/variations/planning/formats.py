@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -226,7 +227,8 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         for run in line.row.launches:
             if run.state == "refused":
                 named_run, reason = f"{line.row.definition.row}, seed {run.seed}", str(run.reason)
-                alike.setdefault((run.blocks, reason.partition(" ")[2]), []).append((named_run, reason))
+                rest = re.sub(rf"^.*?/seed{run.seed}(?=[-/ ])", "", reason)
+                alike.setdefault((run.blocks, rest), []).append((named_run, reason))
     refused = [
         f"{'; '.join(name for name, _ in group)} will be refused{', and no run of the sweep will start' * blocks}: "
         f"{group[0][1]}.{' The same holds for the others.' * (len(group) > 1)}"

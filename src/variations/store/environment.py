@@ -78,12 +78,11 @@ def version(stored: Mapping[str, Any]) -> str:
 
 
 def git_state(folder: Path = PROJECT) -> dict[str, Any]:
-    """Commit, branch, remote and uncommitted changes of the project; empty if `folder` is not the top of a checkout.
+    """Commit, branch, remote and uncommitted changes of the project; empty outside a git checkout that has `folder`.
 
-    Above an installed package there may be another repository, which is none of the run's.
+    Around an installed package there may be another repository, which does not have its files.
     """
-    top = _git(folder, "rev-parse", "--show-toplevel")
-    if top is None or Path(top).resolve() != folder.resolve():
+    if _git(folder, "ls-files", "--", ".") == "":
         return {}
     status = _git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=normal")
     if status is None:  # a damaged index, a slow disk

@@ -129,6 +129,7 @@ def define(
         configs = {row.row: _stored_config(store / name / row.row) for row in loaded}
         loaded = [_with_values(row, configs[row.row]) for row in loaded]
         loaded = [replace(row, base=row.base or _stored_base(row.row, configs[row.row], names)) for row in loaded]
+        loaded = _without_circles(loaded)
         bases = dict.fromkeys(row.base for row in loaded if row.base is not None and name != SINGLE)
         absent = [load_row(base, home_table, conf=conf) for base in bases if base not in names]
     definitions = told_apart(loaded)
@@ -247,6 +248,19 @@ def _stored_base(name: str, config: Mapping[str, Any], names: Sequence[str]) -> 
     at = re.compile(rf"(?<![^,])(variation=[^,]*_){re.escape(row)}(?=,|$)")
     there = at.sub(lambda found: f"{found[1]}{base}", name)
     return there if there != name and there in names else None
+
+
+def _without_circles(rows: Sequence[RowDefinition]) -> list[RowDefinition]:
+    """The rows without a base row where following base rows leads back, as after edits between two runs."""
+    found = {row.row: row for row in rows}
+    for row in rows:
+        seen, name = {row.row}, row.base
+        while name is not None and name in found and name not in seen:
+            seen.add(name)
+            name = found[name].base
+        if name == row.row and row.base != row.row:
+            found[row.row] = replace(row, base=None)
+    return list(found.values())
 
 
 def _with_values(row: RowDefinition, config: Mapping[str, Any]) -> RowDefinition:

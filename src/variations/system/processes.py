@@ -73,7 +73,8 @@ def _watch(processes: list[subprocess.Popen[bytes]], received: list[int]) -> int
     while None in [process.poll() for process in processes] and time.monotonic() < deadline:  # all are asked
         failed = [process.returncode for process in processes if process.returncode]
         if failed and not first_failure:
-            first_failure, deadline = failed[0], time.monotonic() + GRACE_SECONDS
+            stopped = next((code for code in failed if -code in received), failed[0])  # others may have lost it
+            first_failure, deadline = stopped, time.monotonic() + GRACE_SECONDS
         stops = [number for number in received if number != signal.SIGUSR2]
         if len(stops) > 1 and deadline == float("inf"):
             deadline = time.monotonic() + GRACE_SECONDS

@@ -110,7 +110,7 @@ class Difference:
         if self.line.untested and not any(line.untrained for line in self.table.lines):
             notes.append(self.line.untested.replace("its base row", self.first))
         run = [bool(line.row.config) for line in self.table.lines]
-        if run[0] != run[1]:
+        if run[0] != run[1] and not any(line.row.definition.quoted for line in self.table.lines):
             other, by_file = (self.first, self.second) if run[0] else (self.second, self.first)
             notes.append(f"{by_file} has no run yet: it is shown as its file says, and {other} as it was run")
         return notes

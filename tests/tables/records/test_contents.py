@@ -117,7 +117,6 @@ def test_many_branch_weights_are_recorded_with_fewer_figures(
     assert {line["dev/nll"] for line in found} == {0.123456789}
 
 
-@pytest.mark.slow
 def test_branch_weights_of_a_long_run_are_recorded_at_fewer_steps_and_nothing_else_is() -> None:
     drawn = random.Random(1)
     lines = [
@@ -141,6 +140,7 @@ def test_branch_weights_of_a_long_run_are_recorded_at_fewer_steps_and_nothing_el
     assert [json.loads(line) for line in measured(lines, 1).splitlines()] == [*without[:-1], read[-1]]
 
 
+@pytest.mark.slow
 def test_a_row_whose_name_contains_a_secret_is_not_recorded(put: Put, store: Path, tmp_path: Path) -> None:
     put("callbacks.a.token=abc", 1, 3)
     sweep = SweepDefinition("papers", (RowDefinition("callbacks.a.token=abc", "mine"),))

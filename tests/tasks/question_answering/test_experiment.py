@@ -209,6 +209,9 @@ def test_a_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     away = dataclasses.replace(of, data=babi)
     monkeypatch.setattr("variations.tasks.question_answering.data.download", None)  # a look downloads nothing
     assert TASK.changed_inputs(away, folder) == []
+    folder.write_result({**(folder.result() or {}), "not_of_babi": [15]})
+    (told,) = TASK.changed_inputs(away, folder)
+    assert "the stories of task 15 in data.root were not those of bAbI 1.2" in told
     whole = (folder.path / "stories.json").read_text(encoding="utf-8")
     for damaged in ("{", "[]", "{}"):
         (folder.path / "stories.json").write_text(damaged, encoding="utf-8")

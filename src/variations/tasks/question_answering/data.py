@@ -192,7 +192,7 @@ def fingerprint(data: DataConfig) -> str:
 
 
 def is_present(data: DataConfig) -> bool:
-    """Whether the stories can be read without a download, whose files are checked when they come."""
+    """Whether the stories are here; a download would have those of bAbI 1.2."""
     return data.kind == "toy" or data.root is not None or is_downloaded(Path(data.cache).expanduser(), data.questions)
 
 

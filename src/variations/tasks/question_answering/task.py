@@ -154,8 +154,11 @@ class QuestionAnswering(Measures):
         """Whether the stories are still those of the run."""
         from variations.tasks.question_answering.data import fingerprint, is_present
 
-        if not (folder.path / CARD).is_file() or not is_present(config.data):
+        if not (folder.path / CARD).is_file():
             return []
+        if folder.finished() and not is_present(config.data):  # a look downloads nothing
+            other = self.misnamed(folder.result() or {})
+            return [f"The stories are no longer the run's: {other}."] if other else []
         try:
             same = fingerprint(config.data) == _card(folder)["fingerprint"]
         except DataError as error:
