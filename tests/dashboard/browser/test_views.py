@@ -403,9 +403,9 @@ def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
 
 
 def test_the_sweep_tells_queued_runs_and_runs_under_test(tab: Any, serve: Any, tmp_path: Path) -> None:
-    waiting = browser_store.write(tmp_path, "a", 1, sweep="own", state="interrupted", until=300)
+    waiting = browser_store.write(tmp_path, "a", 1, sweep="own", base=None, state="interrupted", until=300)
     Lease.claim(waiting.path, None, "queued", pool="slurm", key="onehost/abc_0")
-    browser_store.write(tmp_path, "b", 1, sweep="own", state="running", until=1200)
+    browser_store.write(tmp_path, "b", 1, sweep="own", base=None, state="running", until=1200)
     tab.open(serve(tmp_path), view="sweep")
     assert tab.page.locator("h2").inner_text() == "own: 1 running, 1 queued"
     assert tab.texts("h3") == ["Running (1)", "In a queue: they start or continue by themselves (1)"]

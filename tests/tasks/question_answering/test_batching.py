@@ -36,9 +36,9 @@ def test_gather_by_hand() -> None:
 
 def test_spread_and_gather_are_inverse() -> None:
     stories = gather(DATA, torch.tensor([[1, 0], [2, 2]]))
-    values = torch.arange(7.0)
-    spread = stories.spread(values, empty=-1)
-    assert spread.tolist() == [[[0, 1, 2], [3, 4, -1]], [[5, -1, -1], [6, -1, -1]]]
+    values = torch.arange(1.0, 8.0)
+    spread = stories.spread(values)
+    assert spread.tolist() == [[[1, 2, 3], [4, 5, 0]], [[6, 0, 0], [7, 0, 0]]]
     assert torch.equal(stories.gather(spread), values)
     assert stories.spread(stories.sentences)[0, 1].tolist() == [[C, 0, 0], [A, B, 0], [0, 0, 0]]
 
