@@ -4,6 +4,7 @@ import ast
 import doctest
 import hashlib
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -71,6 +72,8 @@ def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     result = folder.result() or {}
     folder.write_result({**result, MEASURED: hashlib.sha256(b"").hexdigest()})
     assert variations.load(folder.path).score()["bleu"] == 100.0
+    folder.write_result({**result, "loss": {"test_nll": None}})  # it was not finite
+    assert math.isnan(variations.load(folder.path).score()["nll"])
     path = folder.path / "result.json"
     path.write_text(path.read_text().replace("100.0", "99.0"))
     with pytest.raises(UserError, match="is damaged: the score in result"):

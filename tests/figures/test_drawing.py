@@ -57,6 +57,13 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
 
 
 @pytest.mark.slow
+def test_rows_that_have_no_runs_are_named(sweep, store, capsys):
+    rows = replace(Q, rows=["a", "w", "later"])
+    draw(FiguresConfig(sweep=rows, runs=str(store), figure="learning_curves"))
+    assert capsys.readouterr().err == "Left out, because they have no runs here: later.\n"
+
+
+@pytest.mark.slow
 def test_png_layer_part_and_out_are_obeyed(sweep, store, capsys, tmp_path):
     out = tmp_path / "new" / "folder"
     keys = {"figure": "branch_weights", "layer": 2, "part": "encoder", "window": 1}

@@ -123,6 +123,13 @@ def test_a_run_store_with_a_stray_run_is_one(make_run: Any, store: Path, capsys:
 
 
 @pytest.mark.slow
+def test_the_sweeps_of_a_store_are_named_as_they_are_asked_for(make_run: Any, store: Path) -> None:
+    make_run("quickstart", "transformer", 1, 30.0)
+    make_run("mine", "a", 1, 30.0)
+    assert f"{store} has runs of sweep=quickstart, sweep.name=mine." in command(f"runs={store}").stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", ["single", "grid"])
 def test_runs_without_a_sweep_file_are_continued_by_the_command_that_started_them(
     make_run: Any, store: Path, sweep: str
