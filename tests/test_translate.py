@@ -303,30 +303,28 @@ def test_terminal_gets_a_prompt_and_leaves_with_end_of_file(tmp_path):
     os.close(ours)
 
 
-def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys):
-    typed = iter([KeyboardInterrupt(), "hello", EOFError()])
+def typed(monkeypatch, *answers):
+    """Let `input` return these lines, or raise these exceptions, one after the other."""
+    left = iter(answers)
 
     def answer(*_):
-        found = next(typed)
+        found = next(left)
         if isinstance(found, BaseException):
             raise found
         return found
 
     monkeypatch.setattr("builtins.input", answer)
+
+
+def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys):
+    typed(monkeypatch, KeyboardInterrupt(), "hello", EOFError())
     assert [(line.number, line.text) for line in ask()] == [(1, "hello")]
     assert "Press Ctrl-D to quit." in capsys.readouterr().err
 
 
 def test_a_line_that_is_typed_again_is_counted_once(monkeypatch, capsys):
-    typed = iter(["hello", UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "world", EOFError()])
-
-    def answer(*_):
-        found = next(typed)
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-    monkeypatch.setattr("builtins.input", answer)
+    unreadable = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+    typed(monkeypatch, "hello", unreadable, "world", EOFError())
     assert [(line.number, line.text) for line in ask()] == [(1, "hello"), (2, "world")]
     assert "not valid UTF-8; please type it again" in capsys.readouterr().err
 

@@ -13,8 +13,9 @@ from variations.tasks.base import Rehearsal
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data import corpora
+from variations.tasks.translation.data.corpora import cache_folder
 from variations.tasks.translation.data.module import TranslationData
-from variations.tasks.translation.data.subwords import cache_folder, subwords_key
+from variations.tasks.translation.data.subwords import subwords_key
 from variations.tasks.translation.data.textfiles import find
 
 LARGE = 300_000

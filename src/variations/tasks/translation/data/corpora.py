@@ -19,7 +19,6 @@ from variations.system.errors import DataError
 from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
-from variations.tasks.translation.data.subwords import cache_folder
 from variations.tasks.translation.data.textfiles import (
     Survey,
     find,
@@ -246,6 +245,11 @@ def _warnings(corpus: Corpus) -> Iterator[str]:
 def _warn(message: str) -> None:
     """Log a warning once per process: a sweep loads the same corpus for every row."""
     LOG.warning(message)
+
+
+def cache_folder(data: DataConfig) -> Path:
+    """`data.cache` with `~` expanded."""
+    return Path(data.cache).expanduser().absolute()
 
 
 def _toy(data: DataConfig, progress: bool) -> Corpus:

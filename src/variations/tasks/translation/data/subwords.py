@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from variations.data.entry import entry, key_of, refuse_edited, text_hashes, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
@@ -20,10 +20,8 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig, TranslationConfig
+from variations.tasks.translation.data.corpora import Corpus, TextPair, cache_folder
 from variations.tasks.translation.data.textfiles import iterate_pairs
-
-if TYPE_CHECKING:
-    from variations.tasks.translation.data.corpora import Corpus, TextPair
 
 MODEL_FILE = "subwords.model"
 TRAINED_ON = 2_000_000
@@ -122,11 +120,6 @@ def subwords_key(train: "TextPair", data: DataConfig) -> str:
             "sentencepiece": sentencepiece.__version__,
         }
     )
-
-
-def cache_folder(data: DataConfig) -> Path:
-    """`data.cache` with `~` expanded."""
-    return Path(data.cache).expanduser().absolute()
 
 
 def _until_eos(row: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 from variations.data.entry import entry, key_of, refuse_edited, text_hashes
 from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
-from variations.tasks.translation.data.subwords import Subwords, cache_folder
+from variations.tasks.translation.data.corpora import TextPair, cache_folder
+from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.data.textfiles import iterate_pairs
-
-if TYPE_CHECKING:
-    from variations.tasks.translation.data.corpora import TextPair
 
 Ids = NDArray[Any]
 SIDES = ("source", "target")
