@@ -84,7 +84,10 @@ def test_an_edited_class_of_ones_own_is_measured_again(tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, Any]) -> None:
+def test_a_shape_is_measured_once_and_kept(
+    known: list[str], values: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    measuring._tell_of_wait.cache_clear()
     shapes = {"a": shape("seed=1"), "b": shape("seed=2"), "c": shape("model=weighted")}
     found = measured(shapes, 1.0)
     assert known == ["transformer", "weighted"]
@@ -93,6 +96,8 @@ def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, A
     assert len(known) == 2
     measured(shapes, 1.0, fresh=True)
     assert len(known) == 4
+    told = "Measuring step times that are not known yet: about 1 s of updates for each network."
+    assert capsys.readouterr().err.splitlines().count(told) == 1
 
 
 @pytest.mark.slow

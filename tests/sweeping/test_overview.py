@@ -10,6 +10,7 @@ from rich.console import Console
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.store.status import Status
 from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, summary
@@ -75,6 +76,17 @@ def test_the_seconds_of_a_queued_run_are_said_to_contain_its_wait(
     written = StringIO()
     Overview(Console(file=written, width=200), waiting).ended(outcomes, row)
     assert written.getvalue() == f"[1/1] a, seed 1: finished, {words}"
+
+
+def test_a_row_that_is_continued_is_not_called_started(rows: Callable[..., list[Outcome]]) -> None:
+    _, begun = outcomes = rows("a", "b")
+    begun.former = Status("interrupted", checkpoint=5000)
+    written = StringIO()
+    show = Overview(Console(file=written, width=400))
+    for outcome in outcomes:
+        show.started(outcomes, outcome)
+    words = [line.partition("; log: ")[0] for line in written.getvalue().splitlines()]
+    assert words == ["[1/2] a, seed 1: started", "[2/2] b, seed 1: continues from step 5,000"]
 
 
 def test_the_time_left_of_a_row_ends_with_its_minutes(rows: Callable[..., list[Outcome]]) -> None:

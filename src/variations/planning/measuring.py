@@ -146,6 +146,8 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     _warn_of_load(earlier, _load() if todo else 0.0)
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
+    if todo and hidden:
+        _tell_of_wait(limit)
     with Progress(console=console, transient=True, disable=hidden) as progress:
         bar = progress.add_task("Measuring", total=len(todo))
         for key in todo:
@@ -168,6 +170,13 @@ BUSY = 1.0
 def _load() -> float:
     """The machine's load when it was first asked for; later ones would contain what is measured."""
     return os.getloadavg()[0]
+
+
+@cache
+def _tell_of_wait(limit: float) -> None:
+    """Say once, where no bar is drawn, why nothing is printed for a while."""
+    text = f"Measuring step times that are not known yet: about {limit:.3g} s of updates for each network."
+    print(text, file=sys.stderr, flush=True)
 
 
 @cache

@@ -1,6 +1,5 @@
 """A run's folder asked to take another configuration: what differs, what may change, what is remembered of it."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,24 +101,18 @@ def _listed(changes: Changes) -> str:
     return f"these keys differ (stored → now):\n{lines}\n"
 
 
-_FEW = 3
-"""The largest number of stored values that a message asks to be typed again."""
-
-
-def _remedies(changes: Changes) -> str:
-    """The first words of what can be done: the stored values again, if they are few, or another name."""
-    rename = "this run another name (name=…, a sweep: sweep.name=…)"
-    if len(changes) > _FEW:
-        return f"Give {rename}"
-    stored = shlex.join(f"{key}={as_typed(old)}" for key, (old, _) in changes.items())
-    return f"Add {stored} if the command should be that of the stored run; or give {rename}"
+_REMEDIES = (
+    "To name the stored run, give the keys that you changed their stored values (others may follow from them); or give "
+    "this run another name (name=…, a sweep: sweep.name=…)"
+)
+"""The first words of what can be done."""
 
 
 def finished_otherwise(path: Path, changes: Changes) -> str:
     """The message for a finished run of another configuration."""
     return (
         f"{path} contains a finished run of another configuration, which is never changed; {_listed(changes)}"
-        f"{_remedies(changes)}, or start a new attempt (force=true)."
+        f"{_REMEDIES}, or start a new attempt (force=true)."
     )
 
 
@@ -128,10 +121,10 @@ def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes)
     if fixed := [key for key in changes if _fixed(key)]:
         return (
             f"{path} contains a run of another configuration; {_listed(changes)}{', '.join(fixed)} cannot change in "
-            f"mid-training. {_remedies(changes)}, or start a new attempt (force=true)."
+            f"mid-training. {_REMEDIES}, or start a new attempt (force=true)."
         )
     return (
         f"{path} contains a run of another configuration; {_listed(changes)}"
-        f"{_remedies(changes)}, start a new attempt (force=true), or, to continue the run with the new values, allow "
+        f"{_REMEDIES}, start a new attempt (force=true), or, to continue the run with the new values, allow "
         f"them: 'resume.allow=[{','.join([*allowed(config), *changes])}]'."
     )

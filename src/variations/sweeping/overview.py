@@ -65,7 +65,9 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "submitting"
+            at = outcome.former.checkpoint if outcome.former is not None else None
+            begins = "started" if at is None else f"continues from step {at:,}"
+            log = f"{begins}; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "submitting"
             self.say(f"{place} {outcome.name}: {log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
