@@ -52,7 +52,7 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	touch $(VENV)/.unfinished; \
 	echo "Installing variations and its dependencies into $(VENV); the first time, this takes some minutes"; \
 	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && ! $(PY) -m pip config list | grep -E 'index-url|find-links' >/dev/null; then \
-	  echo "No GPU was found here. Unless you start jobs here that use GPUs, save gigabytes by torch's CPU build: stop this with Ctrl-C,"; \
+	  echo "No GPU was found here. Unless you start jobs here that use GPUs, save gigabytes by installing torch's CPU build: stop this with Ctrl-C,"; \
 	  echo "type export PIP_EXTRA_INDEX_URL=URL with the URL that https://pytorch.org/get-started/locally shows for Pip and CPU, and make again."; \
 	fi; \
 	$(NEW_PIP); \

@@ -7,7 +7,8 @@ grid, a row that is running and one that failed) comes from a small grid on the 
 trains first: nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not
 run again.
 
-A picture of records contains the hash of their table, by which a test notices that it is out of date.
+A picture of records contains the hash of their table, and every picture those of its words that are written in our
+source. By these a test notices that a picture is out of date.
 
 `--pictures NAME …` makes some of them. Needs Chromium and the Python package playwright.
 """
@@ -33,19 +34,20 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 GRID = "quickstart"
-SHARED = ["model.d_model=64", "model.d_ff=128", "trainer.max_steps=300", "logger=none"]
+SHARED = ["model.d_model=64", "model.d_ff=128", "trainer.max_steps=300", "logger=tensorboard"]
 AXES = ["model.N=1,2", "recipe.lr=0.25,0.5,1"]
 CELLS = [f"transformer,model.N={n},recipe.lr={lr}" for n in (1, 2) for lr in (0.25, 0.5, 1)]
 FAILING = "recipe.lr=1e30"
 """A learning rate at which the loss is soon not finite: a row that fails as rows do."""
 BEST = f"{GRID}/transformer,model.N=2,recipe.lr=1/seed1"
 BRANCHED = f"{GRID}/weighted/seed1"
-READINGS, MEMORY, TABLE3 = "readings", "babi_memn2n_1k", "toy_attention_table3"
-RECORDED = {READINGS: "toy_weighted_readings", MEMORY: MEMORY, TABLE3: TABLE3}
+READINGS, MEMORY, TABLE3 = "readings", "memn2n", "toy_attention_table3"
+RECORDED = {READINGS: "toy_weighted_readings", MEMORY: "babi_memn2n_1k", TABLE3: TABLE3}
 """Sweeps, and whose records they show; one of another name than its records has the recorded rows alone."""
-TABLE = "table-sha256"
-"""Key of a picture's text: the hash of the table that it shows."""
-MEMORY_ROWS = sorted(path.name for path in (ROOT / "records" / MEMORY).iterdir())
+ROWS = {MEMORY: ("pe", "bow", "pe_ls", "pe_ls_rn")}
+"""The recorded rows that are shown; of other sweeps all."""
+TABLE, WORDS = "table-sha256", "words"
+"""Keys of a picture's text: the hash of the table that it shows, and its words that are in our source, a line each."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Picture:
 
 PICTURES = {
     "dashboard-sweep": Picture("sweep", height=900),
-    "readme-table": Picture("table", MEMORY, {"rows": MEMORY_ROWS}, height=560),
+    "readme-table": Picture("table", MEMORY, height=700),
     "dashboard-compare": Picture(
         "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
     ),
@@ -106,7 +108,9 @@ def recorded(stack: contextlib.ExitStack) -> Path:
     """A store with copies of RECORDED."""
     store = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     for name, records in RECORDED.items():
-        shutil.copytree(ROOT / "records" / records, store / name)
+        for row in (ROOT / "records" / records).iterdir():
+            if row.name in ROWS.get(name, (row.name,)):
+                shutil.copytree(row, store / name / row.name)
     return store
 
 
@@ -179,14 +183,15 @@ def take(chromium: str, wanted: dict[str, Picture], urls: dict[str, str], out: P
                 screen: Any = {"width": 1366, "height": picture.height}
                 context = browser.new_context(viewport=screen, color_scheme=theme, reduced_motion="reduce")
                 path = out / f"{name}-{theme}.png"
-                path.write_bytes(smaller(shot(context, urls[picture.sweep], picture), table_of(picture)))
+                image, texts = shot(context, urls[picture.sweep], picture)
+                path.write_bytes(smaller(image, {TABLE: table_of(picture), WORDS: "\n".join(in_source(texts))}))
                 print(path, flush=True)
                 context.close()
         browser.close()
 
 
-def shot(context: Any, url: str, picture: Picture) -> bytes:
-    """One view as PNG, after its charts and the tests of significance have come."""
+def shot(context: Any, url: str, picture: Picture) -> tuple[bytes, list[str]]:
+    """One view as PNG, after its charts and the tests of significance have come, and its pieces of text."""
     page = context.new_page()
     page.set_default_timeout(120_000)
     keys = {"sweep": picture.sweep, "view": picture.view, **picture.keys}
@@ -196,9 +201,29 @@ def shot(context: Any, url: str, picture: Picture) -> bytes:
         page.wait_for_selector(".chart[data-drawn]")
     page.wait_for_function("() => !document.body.innerText.includes('being tested')")
     page.wait_for_timeout(1500)
-    found: bytes = page.screenshot()
+    image: bytes = page.screenshot()
+    texts: list[str] = page.evaluate(
+        """() => {
+          const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+          while (walk.nextNode())
+            if (walk.currentNode.parentElement.checkVisibility()) found.push(walk.currentNode.data);
+          return found;
+        }"""
+    )
     page.close()
-    return found
+    return image, texts
+
+
+def source() -> str:
+    """Whatever the dashboard's words can come from."""
+    files = (path for path in sorted((ROOT / "src").rglob("*")) if path.suffix in (".py", ".js", ".html", ".yaml"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def in_source(texts: list[str]) -> list[str]:
+    """Those of two words or more that are written in our source as they are shown."""
+    ours, pieces = source(), sorted({" ".join(text.split()) for text in texts})
+    return [text for text in pieces if " " in text and text in ours]
 
 
 def table_of(picture: Picture) -> str:
@@ -210,17 +235,18 @@ def table_of(picture: Picture) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def smaller(png: bytes, table: str) -> bytes:
+def smaller(png: bytes, texts: dict[str, str]) -> bytes:
     """The same picture in 256 colours, which a drawing does not exceed by much: a third of the bytes.
 
-    `table` is stored in it, under TABLE.
+    `texts` that are not empty are stored in it.
     """
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
     out, info = io.BytesIO(), PngInfo()
-    if table:
-        info.add_text(TABLE, table)
+    for key, text in texts.items():
+        if text:
+            info.add_itxt(key, text)
     image = Image.open(io.BytesIO(png)).convert("RGB")
     image.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True, pnginfo=info

@@ -113,18 +113,22 @@ def test_the_learning_curves_are_those_of_the_records(tmp_path: Path) -> None:
         assert (committed.parent / path).read_bytes() == content, AGAIN
 
 
-def test_pictures_of_records_show_their_present_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_show_the_present_tables_of_records_and_the_present_words(monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    from screenshots import PICTURES, TABLE, table_of
+    from screenshots import PICTURES, TABLE, WORDS, source, table_of
 
-    shown = {name: table for name, picture in PICTURES.items() if (table := table_of(picture))}
-    assert "readme-table" in shown
-    for name, table in shown.items():
+    ours = source()
+    assert table_of(PICTURES["readme-table"])
+    for name, picture in PICTURES.items():
+        again = f"run `python docs/screenshots.py --pictures {name}`"
         for theme in ("light", "dark"):
             with Image.open(ROOT / "docs" / "images" / f"{name}-{theme}.png") as image:
-                assert image.info.get(TABLE) == table, f"run `python docs/screenshots.py --pictures {name}`"
+                assert image.info.get(TABLE, "") == table_of(picture), again
+                words = str(image.info[WORDS]).splitlines()
+            assert len(words) >= 4
+            assert [text for text in words if text not in ours] == [], again
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -71,7 +71,7 @@ def test_runs_that_have_translated_another_set_only_are_compared_on_it(client: A
             path.rename(path.with_name(path.name.replace("test", "dev")))
     found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
     assert found["sentences"] == before and before
-    told = "The sentences are those of dev: of test, there is no text of q/base/seed1 or of no other run."
+    told = "The sentences are from dev, because either q/base/seed1 or all other runs have no stored text of test."
     assert told in found["notes"]
 
 

@@ -98,7 +98,7 @@ def test_data_cannot_change_in_mid_training_but_their_folder_can(folder: RunFold
     folder.set_status("interrupted", checkpoint=40)
     (folder.path / "inputs.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in folder.path.glob("*.*")}
-    with pytest.raises(UserError, match=r"data\.lowercase cannot change in mid-training"):
+    with pytest.raises(UserError, match=r"data\.lowercase cannot change during training"):
         folder.create(configuration(data__lowercase=True, resume__allow=["data"]))
     assert {path.name: path.read_bytes() for path in folder.path.glob("*.*")} == before
     folder.create(configuration(data__root="/moved", resume__allow=["data.root"]))
@@ -153,7 +153,7 @@ def test_a_change_counts_from_the_newest_checkpoint_that_is_there(folder: RunFol
     for path in folder.checkpoints.glob("*"):
         path.rename(path.with_suffix(".away"))
     folder.create(configuration(recipe__lr=1.0, resume__allow=allow))  # the caller refuses: its checkpoints are lost
-    changed = ["recipe.lr 1.0 → 3.0 at step 40", "recipe.lr 3.0 → 1.0 in mid-training"]
+    changed = ["recipe.lr 1.0 → 3.0 at step 40", "recipe.lr 3.0 → 1.0 during training"]
     assert folder.config()["resume"]["changed"] == changed
 
 
@@ -178,7 +178,7 @@ def test_what_the_stored_state_would_not_fit_cannot_change_in_mid_training(
     with pytest.raises(UserError) as caught:
         folder.create(configuration(**changes, resume__allow=["trainer", "recipe", "model", "branch"]))
     message = str(caught.value)
-    assert f"{key}: " in message and f"{key} cannot change in mid-training." in message
+    assert f"{key}: " in message and f"{key} cannot change during training." in message
     assert "resume.allow" not in message and folder.config() == configuration()
 
 
@@ -251,7 +251,7 @@ def test_a_run_that_ended_before_its_first_measurement_gives_its_folder_to_anoth
 
 
 def test_a_change_is_said_to_be_at_the_step_from_which_training_continues() -> None:
-    lines = ["recipe.lr 1.0 → 2.0 at step 850", "recipe.norm 7.0 → 9.0 at step 865", "model.h 4 → 8 in mid-training"]
+    lines = ["recipe.lr 1.0 → 2.0 at step 850", "recipe.norm 7.0 → 9.0 at step 865", "model.h 4 → 8 during training"]
     assert moved(lines, 865) == lines
     assert moved(lines, 850) == [lines[0], "recipe.norm 7.0 → 9.0 at step 850", lines[2]]
     twice = [lines[0], "recipe.lr 2.0 → 3.0 at step 1,865", "recipe.norm 7.0 → 9.0 at step 850"]

@@ -84,7 +84,7 @@ def test_a_row_that_could_not_begin_for_a_users_fault_is_not_tried_again(
     assert (states(outcomes), len(pool.submitted)) == (["failed"], 1)
     summary(outcomes)
     told = capsys.readouterr().out
-    assert "Correct what is said above, then run the command again to do what is missing.\n" in told
+    assert "Fix the problems listed above, then run the command again to do what is missing.\n" in told
     assert "the same command" not in told
 
 
@@ -95,7 +95,7 @@ def test_a_row_that_the_pool_does_not_accept_is_not_promised_by_the_same_command
     outcomes = rows("a")
     control(outcomes).step()
     summary(outcomes)
-    assert "Correct what is said above, then run the command again" in capsys.readouterr().out
+    assert "Fix the problems listed above, then run the command again" in capsys.readouterr().out
 
 
 def test_a_row_that_failed_otherwise_is_done_by_the_same_command(

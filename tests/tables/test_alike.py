@@ -68,7 +68,7 @@ def test_a_key_or_a_choice_that_a_file_has_lost_is_noticed(
     run = make_run("mine", "one", 1, 31.0, config=config)
     run.write_result((run.result() or {}) | {"row_file": sha256})
     sweep = define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store)
-    noted = "finished before its file was edited, in which something is set or chosen otherwise now"
+    noted = "finished before its file was edited, which now sets or chooses something else"
     assert noted not in build(sweep, store).lines[0].notes
     path.write_text(head.replace("One", "Two") + (now or ""))
     assert (noted in build(sweep, store).lines[0].notes) == (now is not None)

@@ -232,7 +232,7 @@ def test_an_idle_gpu_is_mentioned(
 @pytest.mark.slow
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
-    assert text.startswith("trainer.extra.max_epochs: leave it out: keys of ours set it, or do the same.")
+    assert text.startswith("trainer.extra.max_epochs: leave it out: keys of Variations set or replace it.")
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
     for group in ("callbacks", "logger.further"):

@@ -1,4 +1,4 @@
-"""Loaders of other packages' tasks, continued in mid-epoch."""
+"""Loaders of other packages' tasks, continued within an epoch."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -260,7 +260,7 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     for row in rows:
         why = uncompared(row, config.metric)
         if not why and row.base in finished and not row.results.keys() & finished[row.base]:
-            why = "it and its base row have not both finished a seed"
+            why = "there is no seed that both it and its base row have finished"
         if why:
             sys.stderr.write(f"The table of convergence leaves {row.label} out: {why}.\n")
     found = convergence(rows, config.metric)

@@ -251,7 +251,7 @@ OUR_TRAINER = (
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: leave it out: keys of ours set it, or do the same.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: leave it out: keys of Variations set or replace it.")
         for name in config.trainer.extra
         if name in OUR_TRAINER
     ]

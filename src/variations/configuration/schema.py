@@ -95,15 +95,15 @@ class RecipeConfig:
     beta1: float = number(0.9, ge=0, lt=1)
     """β_1 of Adam and AdamW."""
     beta2: float = number(0.98, ge=0, lt=1)
-    """β_2 of Adam."""
+    """β_2 of Adam and AdamW."""
     eps: float = number(1e-9, gt=0, most=1)
-    """ε of Adam."""
+    """ε of Adam and AdamW."""
     weight_decay: float = number(0.0, ge=0)
     """Factor of the L2 penalty, whose gradient is added to that of the loss, or with `adamw` of the decay; 0: none."""
     clip: float = number(0.0, ge=0)
     """Largest gradient norm; 0 means no clipping."""
     average: int = number(1, ge=1)
-    """Number of checkpoints, the last ones, that are averaged for the test; 1: no averaging."""
+    """How many of the last checkpoints are averaged for the test; 1: no averaging."""
     average_every: int | None = number(None, ge=1)
     """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
     ema: float = number(0.0, ge=0, lt=1)
@@ -204,7 +204,7 @@ class DebugConfig:
     overfit_batches: int = number(0, ge=0)
     """Train and validate on this many batches of the training data; 0: off."""
     profiler: str | None = choice(None, "simple", "advanced", "pytorch")
-    """A profiler of Lightning's."""
+    """Which of Lightning's profilers to use."""
 
 
 @dataclass
@@ -238,7 +238,7 @@ class VariationConfig:
     source: str | None = None
     """Folder of the run whose weights are tested, relative to the run's own folder; set by the sweep."""
     sha256: str | None = None
-    """Of what the row's file sets; written when the run is composed."""
+    """SHA-256 of what the row's file sets; written when the run is composed."""
     reuse: str | None = None
     """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
 

@@ -177,7 +177,7 @@ class SequenceRecipe(RecipeConfig):
     smoothing: str = choice("t2t", "t2t", "torch", "annotated")
     """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
     batch_tokens: int = number(25_000, ge=1, most=1 << 24)
-    """Padded source tokens, and padded target tokens, of one update; the last of an epoch has what is left."""
+    """Largest number of padded tokens, on each side, in one update; the last update of an epoch gets the rest."""
 
 
 @dataclass

@@ -286,7 +286,7 @@ def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[pa
     ]
     if name != "test":
         notes.append(
-            f"The sentences are those of {name}: of test, there is no text of {runs[0].id} or of no other run."
+            f"The sentences are from {name}, because either {runs[0].id} or all other runs have no stored text of test."
         )
     if not texts[0] or sum(bool(items) for items in texts) < 2:
         return [], notes

@@ -12,7 +12,7 @@ Changes = Mapping[str, tuple[Any, Any]]
 
 
 def history(config: Mapping[str, Any]) -> list[str]:
-    """`resume.changed`: which keys were changed in mid-training, from what to what, and at which step."""
+    """`resume.changed`: which keys were changed during training, from what to what, and at which step."""
     return [*((config.get("resume") or {}).get("changed") or [])]
 
 
@@ -31,7 +31,7 @@ FIXED = (
     *("trainer.devices", "trainer.nodes", "trainer.tokens_per_batch"),
     *("recipe.optimizer", "recipe.batch_tokens", "recipe.batch_size"),
 )
-"""Keys, or groups of keys, that no run can change in mid-training. Its weights are of its data and of its network; an
+"""Keys, or groups of keys, that no run can change during training. Its weights are of its data and of its network; an
 optimiser has its state; and the position in the data is counted in batches of each device."""
 FREE = (
     "data.root",  # the same texts may have been moved
@@ -64,7 +64,7 @@ def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple
     lines, back = [*changed], set()
     for key, (former, value) in changes.items():
         if step is None:
-            lines.append(f"{key} {as_typed(former)} → {as_typed(value)} in mid-training")
+            lines.append(f"{key} {as_typed(former)} → {as_typed(value)} during training")
         elif _replace(lines, key, as_typed(former), as_typed(value), step):
             back.add(key)
     return lines, back
@@ -120,8 +120,8 @@ def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes)
     """The message for an unfinished one; `changes` are those that `resume.allow` of `config` does not yet cover."""
     if fixed := [key for key in changes if _fixed(key)]:
         return (
-            f"{path} contains a run of another configuration; {_listed(changes)}{', '.join(fixed)} cannot change in "
-            f"mid-training. {_REMEDIES}, or start a new attempt (force=true)."
+            f"{path} contains a run of another configuration; {_listed(changes)}{', '.join(fixed)} cannot change "
+            f"during training. {_REMEDIES}, or start a new attempt (force=true)."
         )
     return (
         f"{path} contains a run of another configuration; {_listed(changes)}"

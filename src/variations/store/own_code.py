@@ -150,5 +150,5 @@ def changed_code(folder: RunFolder) -> list[str]:
     return [
         f"{', '.join(str(files[name]) for name in names)} changed after this run was started with the "
         f"former code, which is kept in {folder.path}. force=true starts a new attempt with the present code (in a "
-        "sweep, of all rows; rows=[…] names some); a class of another name is another row."
+        "sweep, of all rows; rows=[…] names some). Or give the changed class another name, in a row of its own."
     ]

@@ -29,7 +29,7 @@ def same_run(config: RunConfig, say: Callable[[str], object] = str) -> RunFolder
     """Return the finished run of a sweep in `sweep.shares` that can be copied instead of training `config`, or None.
 
     It has the same configuration, seed and inputs. A run that has trained no network, whose configuration was changed
-    in mid-training, whose inputs are not known (as those of a record), or that is damaged does not count; `say` is
+    during training, whose inputs are not known (as those of a record), or that is damaged does not count; `say` is
     told of damaged ones.
     """
     if not config.sweep.shares or config.force or config.variation.reuse:

@@ -320,7 +320,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
             console.print(line + escape(log), soft_wrap=True)
     if repeat and any(not o.ok for o in outcomes):
         refused = any(o.refused for o in outcomes)
-        how = "Correct what is said above, then run the" if refused else "Run the same"
+        how = "Fix the problems listed above, then run the" if refused else "Run the same"
         console.print(f"{how} command again to do what is missing.", soft_wrap=True)
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], typed)}", soft_wrap=True, markup=False)

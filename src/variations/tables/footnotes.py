@@ -138,12 +138,16 @@ def _bases(table: Table) -> list[str]:
     for line in table.lines:
         if line.base not in (None, table.lines[0].row.definition.row):
             groups.setdefault(str(line.base), []).append(line.label)
-    absent: dict[str, list[str]] = {}  # in a grid only: a table shows them as missing
+    absent: dict[tuple[str, str], list[str]] = {}  # in a grid only: a table shows them as missing
     for line in table.lines:
-        if line.row.definition.base not in (None, *labels) and line.base in labels:
-            absent.setdefault(f"{line.row.definition.base}: compared with {labels[line.base]}", []).append(line.label)
+        base = line.row.definition.base
+        if base is not None and base not in labels and line.base in labels:
+            absent.setdefault((base, labels[line.base]), []).append(line.label)
     found = [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
-    return found + [f"Not in this table is the base row of {'; '.join(rows)}, {text}." for text, rows in absent.items()]
+    return found + [
+        f"The base row of {'; '.join(rows)} ({base}) is not in this table: compared with {other} instead."
+        for (base, other), rows in absent.items()
+    ]
 
 
 def _spread(table: Table) -> list[str]:

@@ -326,7 +326,7 @@ def _edited(row: Row) -> list[str]:
     known = {run.result.get("row_file") for run in row.finished} - {None}
     # A file that was copied from another table may still name that one, whose file the run has looked up.
     if known and now and row.definition.table in (None, table) and known != {now}:
-        return ["finished before its file was edited, in which something is set or chosen otherwise now"]
+        return ["finished before its file was edited, which now sets or chooses something else"]
     return []
 
 

@@ -116,7 +116,7 @@ def _why(key: str) -> str | None:
     if key not in DIFFERENCES:
         return None
     seeds = " over several seeds" if key in ("p", "agreeing_seeds") else ""
-    return f" It comes when a row and its base row are finished and compared{seeds}."
+    return f" It appears once a row and its base row are finished and compared{seeds}."
 
 
 def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:

@@ -59,7 +59,7 @@ class Data(Protocol):
         ...
 
     def train_dataloader(self) -> Any:
-        """Batches of an epoch, in a loader of any kind. A run continues in mid-epoch from the loader's `state_dict`.
+        """Batches of an epoch, in a loader of any kind. A run continues within an epoch from the loader's `state_dict`.
 
         If the loader has none, batches that were already trained on are loaded again and discarded, and the global
         random generators are seeded for each epoch and batch (`training.loaders.Continuing`). That does not apply to

@@ -1,4 +1,4 @@
-"""A task's batches in the same order after a stop, also from a loader that cannot continue in mid-epoch by itself."""
+"""A task's batches in the same order after a stop, also from a loader that cannot itself continue within an epoch."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ def _seed(*words: int) -> None:
 
 
 def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:
-    """Return `data.train_dataloader`, with a loader that continues in mid-epoch; several are left as they are."""
+    """Return `data.train_dataloader`, with a loader that continues within an epoch; several are left as they are."""
     make = data.train_dataloader
 
     def place() -> tuple[int, int]:

@@ -92,7 +92,7 @@ class Loop(pl.Callback):
         trainer.should_stop = self.stopped is not None
 
     def _stays_stopped(self, task: Any) -> bool:
-        """Whether the reason for which the checkpoint's training had ended is still one."""
+        """Whether the reason why the checkpoint's training ended still applies."""
         if self.stopped == CALLBACK:
             return bool(self._callbacks == self._ended_by)
         if self.stopped == PRUNED:

@@ -145,7 +145,7 @@ def test_differences_name_their_measure_unless_they_follow_it(two_seeds: Grid, r
         return [column.title for column in select(two_seeds, keys).columns if column.key in keys]
 
     with pytest.raises(
-        UserError, match=r"no column 'p'\. It comes when .* finished and compared over several seeds\. Its"
+        UserError, match=r"no column 'p'\. It appears once .* finished and compared over several seeds\. Its"
     ):
         select(lay_out(read(seeds=(1,))), ["p"])
     assert titles("test.bleu", "delta", "p", "seeds") == ["test BLEU", "Δ base", "p", "seeds"]

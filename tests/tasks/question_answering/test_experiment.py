@@ -247,7 +247,7 @@ def test_a_run_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_an_interrupted_run_is_the_run_that_was_not(
     places: tuple[int, ...], further: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop in mid-epoch, at its end, after the next one's first batch, and at two ends; each epoch has four batches.
+    """Stop within an epoch, at its end, after the next one's first batch, and at two ends; each epoch has four batches.
 
     Where Lightning takes only three of them at a time, they follow one another as they would otherwise.
     """

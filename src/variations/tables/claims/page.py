@@ -57,8 +57,8 @@ rank correlation of 0.5.
   the second has run.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
-anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
-way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since, or overrides
+anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed
+midway or ended early, seeds that were not trained alike, lost measurements, a file that was edited since, or overrides
 that were typed, such as `data.tasks=[4]`. Two rows are not compared if their texts differ, or if the sweep's file had
 other overrides for one of them.
 

@@ -50,7 +50,7 @@ class ReaderConfig:
     d: int = number(20, ge=1, most=1 << 16)
     """Dimension of a state."""
     hops: int = number(3, ge=1, most=1000)
-    """memn2n: K."""
+    """memn2n: number of hops K."""
     code: str = choice("authors", "bow", "paper", "authors")
     """memn2n: bag of words, or position weights as in the paper's section 4.1 or in the authors' code."""
     tying: str = choice("adjacent", "adjacent", "layer_wise")
@@ -72,7 +72,7 @@ class ReaderConfig:
     d_word: int = number(50, ge=1, most=1 << 16)
     """dmn, lstm: dimension of word vectors."""
     passes: int = number(3, ge=1, most=1000)
-    """dmn: T_M."""
+    """dmn: number of passes T_M."""
     episode: str = choice("softmax", "softmax", "gru")
     """dmn: a pass summarises the sentences by a softmax-weighted sum, or by a GRU that the gates control."""
     distance: str = choice("squared", "squared", "absolute")
@@ -82,9 +82,9 @@ class ReaderConfig:
     gate_weight: float = number(1.0, ge=0)
     """dmn: weight of the loss of the gates against the labelled supporting facts; 0: only answers are supervised."""
     layers: int = number(2, ge=1, most=1000)
-    """transformer: N."""
+    """transformer: number of layers N."""
     h: int = number(4, ge=1, most=1 << 16)
-    """transformer: heads."""
+    """transformer: number of heads h."""
 
 
 @dataclass

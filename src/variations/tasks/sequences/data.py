@@ -32,7 +32,7 @@ class Pairs(Protocol):
 
 
 class PairsData(pl.LightningDataModule):
-    """Training batches that can be continued in mid-epoch, dev batches, and batches for decoding.
+    """Training batches that can be continued within an epoch, dev batches, and batches for decoding.
 
     `prepare_data` downloads and builds, in one process per node; `setup` opens what it built, in every process, and
     may be called without it. The Trainer must not replace the samplers: `use_distributed_sampler=False`.
@@ -157,7 +157,7 @@ SILENT = 600
 
 
 class TrainingLoader(DataLoader[Any]):
-    """A loader that Lightning may continue in mid-epoch, because `PairsData.train_dataloader` restores the position.
+    """A loader that Lightning may continue within an epoch, because `PairsData.train_dataloader` restores the position.
 
     Lightning warns unless a loader has these two methods; state stored by earlier versions of this package is not
     needed.

@@ -92,7 +92,7 @@ class InputLine:
 def translate(config: TranslateConfig, load_network: Load) -> None:
     """Translate standard input line by line with a trained run, to standard output.
 
-    Any line is accepted, and answers are written in order; what was cut is reported on standard error.
+    Any line is accepted, and translations are written in order; cut lines are reported on standard error.
 
     Raises:
         UserError: There is no such run, or keys contradict each other.

@@ -26,7 +26,7 @@ V.views = V.views || {};
       "div",
       { class: "tiles" },
       tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
-      tile("running", V.whole(running.length), etas.length && etas.length === running.length ? `the last is trained in about ${V.duration(Math.max(...etas))}` : ""),
+      tile("running", V.whole(running.length), etas.length && etas.length === running.length ? `the last one will be trained in about ${V.duration(Math.max(...etas))}` : ""),
       queued ? tile("queued", V.whole(queued)) : null,
       tile("still to start or continue", V.whole(Math.max(left - trouble, 0))),
       tile("failed", V.whole(trouble)),
