@@ -23,7 +23,7 @@ def main(storage: str) -> None:
         _wait(f"http://127.0.0.1:{port}/api/studies")
         with sync_playwright() as play:
             browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page = browser.new_page(viewport={"width": 1400, "height": 650})
             page.set_default_timeout(400_000)  # a busy machine
             page.goto(f"http://127.0.0.1:{port}/dashboard/studies/0", wait_until="commit")
             page.wait_for_selector(".js-plotly-plot .main-svg")

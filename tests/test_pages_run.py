@@ -43,14 +43,14 @@ class Checkout:
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
         self.environment = os.environ | {"PYTHONPATH": str(folder / "src"), "COLUMNS": "160"}
 
-    def typed(self, words: list[str]) -> str:
-        """Run a command line and return its standard output."""
+    def typed(self, words: list[str], read: str | None = None) -> str:
+        """Run a command line, which reads `read`, and return its standard output."""
         short = [word for word in SHORTENED.get(Path(words[0]).stem, []) if word not in words]
         if "--multirun" in words:
             short = [*short, "seeds=[1]"]
         done = subprocess.run(
             [sys.executable, *words, *short],
-            capture_output=True, text=True, env=self.environment, cwd=self.folder, check=False, timeout=200,
+            capture_output=True, text=True, input=read, env=self.environment, cwd=self.folder, check=False, timeout=200,
         )  # fmt: skip
         assert done.returncode == 0, f"{shlex.join(words)}:\n{done.stderr}"
         return done.stdout
@@ -72,12 +72,16 @@ def test_an_ablation_of_ones_own(checkout: Checkout) -> None:
     """Run the commands of both pages, from `new.py` to a LaTeX table and records without checkpoints."""
     tutorial = [tuple(words) for words in lines_of("docs/tutorial.md") if "sweep=attention_table3" not in words]
     assert {tuple(words) for words in lines_of("README.md") if words[-1] == "sweep=heads"} < {*tutorial}
-    printed = {}
+    page, printed = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"), {}
     for words in dict.fromkeys(tutorial):
         verb = Path(words[0]).stem
         printed[verb] = checkout.served(list(words)) if verb == "dashboard" else checkout.typed(list(words))
-    shown = FENCE.findall((ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
-    assert printed["new"] in shown
+    blocks = FENCE.findall(page)
+    (piped,) = [line for block in blocks for line in block.splitlines() if "| python src/translate" in line]
+    sentence, _, words = piped.partition(" | python ")
+    translated = checkout.typed(shlex.split(words), read=shlex.split(sentence)[1] + "\n")
+    assert len(translated.splitlines()) == 1
+    assert printed["new"] in blocks
     assert "d_k 32→128" in printed["plan"]  # as the tutorial explains
     assert "2 finished" in printed["train"]
     assert "<html" in printed["dashboard"]
@@ -87,6 +91,27 @@ def test_an_ablation_of_ones_own(checkout: Checkout) -> None:
     records = checkout.folder / "records/heads"
     assert sorted(path.name for path in records.iterdir()) == ["base", "one_head"]
     assert not list(records.rglob("*.ckpt"))
+
+
+@pytest.mark.slow
+def test_make_demo_ends_with_the_table_the_report_and_two_commands_to_go_on_with(checkout: Checkout) -> None:
+    shutil.copy(ROOT / "Makefile", checkout.folder)
+    python = checkout.folder / "python"
+    shortened = f'[ "$1" = src/train.py ] && set -- "$@" {shlex.join(SHORTENED["train"])}'
+    python.write_text(f'#!/bin/sh\n{shortened}\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--old-file=setup", "demo", f"PY={python}"],
+        capture_output=True, text=True, env=checkout.environment, cwd=checkout.folder, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 finished" in done.stdout
+    table, _, below = done.stdout.partition("How to read it")
+    assert all(label in table for label in ("Transformer", "learned positions", "Δ base"))
+    report = next(line for line in below.splitlines() if line.startswith("report: ")).removeprefix("report: ")
+    assert "<html" in (checkout.folder / report).read_text(encoding="utf-8")
+    next_commands = [line.strip() for line in below.splitlines() if line.startswith("  python ")]
+    assert next_commands == ["python src/dashboard.py sweep=demo", "python src/new.py heads one_head"]
 
 
 def test_the_lines_of_one_run() -> None:
