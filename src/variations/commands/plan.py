@@ -114,11 +114,17 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.planning.price import bill
 
+    runs, left = (sum(map(len, each)) for each in zip(*((row.launches, row.left) for row in rows), strict=True))
+    print(f"{_plural(len(rows), 'row')}, {left} of {_plural(runs, 'run')} left.", file=sys.stderr, flush=True)
     found = bill(rows, config.devices, config.limit, fresh=config.fresh)
     known = [price for price in found.prices if price.cost or price.exhausted]
     if not known and (faults := dict.fromkeys(price.fault for price in found.prices if price.fault)):
         raise ConfigError(list(faults))
     return found
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 main = command(
