@@ -196,6 +196,15 @@ def test_seeds_and_rows_that_only_the_store_has_are_shown(client: Any, run: Make
     assert [entry["id"] for entry in sweep["runs"]] == ["q/base/seed1", "q/more/seed4"]
 
 
+def test_seeds_that_the_sweep_does_not_ask_for_are_mentioned_as_in_the_printed_table(client: Any, run: Maker) -> None:
+    run("q", "base", 7)
+    run("q", "base", 1)  # the newest, which asks for its own seed
+    sweep = client.json("/api/sweep/q")
+    assert [entry["seed"] for entry in sweep["runs"]] == [1, 7]
+    told = "Included are runs with seeds that the sweep does not ask for (7); seeds=[1] leaves them out."
+    assert told in sweep["table"]["footnotes"]
+
+
 def test_a_running_row_says_how_far_it_is_and_how_long_it_takes(client: Any, run: Maker) -> None:
     run("q", "base", 1, state="running", step=600)
     (entry,) = client.json("/api/sweep/q")["runs"]

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 
 TESTED = re.compile("(more than|told from) chance")
 """In the headline of a table whose differences have been tested."""
+WEIGHTED = ["weighted", "uniform"]
+"""Rows that have branches."""
 VIEWS = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys"]
 
 
@@ -55,6 +57,23 @@ def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: st
     tab.page.locator("#line-weighted").click()
     assert "transformer→weighted" in tab.page.locator("tr.detail").inner_text()
     assert "open=weighted" in tab.page.url
+
+
+def test_a_filter_says_what_it_hides_and_the_headline_is_about_the_rows_that_are_left(tab: Any, url: str) -> None:
+    tab.open(url, view="table", filter="weighted")
+    tab.page.locator("h2", has_text="hidden by the filter").wait_for()
+    assert sorted(tab.texts("table.results th[scope=row] .label")) == sorted(ROWS[row][0] for row in WEIGHTED)
+    headline = tab.page.locator("h2").first.inner_text()
+    best = max(WEIGHTED, key=lambda row: fmean(score(row, seed) for seed in (1, 2)))
+    assert headline.startswith(f"Highest test BLEU: {ROWS[best][0]}, ")
+    assert headline.endswith(f"{len(ROWS) - len(WEIGHTED)} rows hidden by the filter.")
+
+
+def test_a_row_without_the_chosen_measure_has_no_value_of_another_one(tab: Any, url: str) -> None:
+    tab.open(url, view="curves", metric="branch/dead", rows=[*ROWS])
+    tab.page.wait_for_selector(".chart[data-drawn]")
+    shown = dict(zip(tab.texts(".picker .rows .name"), tab.texts(".picker .rows .value"), strict=True))
+    assert {label for label, value in shown.items() if value != "–"} == {ROWS[row][0] for row in WEIGHTED}
 
 
 def test_the_address_always_names_the_sweep(tab: Any, url: str) -> None:
