@@ -2,19 +2,26 @@
 
 import ast
 import dataclasses
+import itertools
 import re
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
+from variations.commands.dashboard import DashboardConfig
+from variations.configuration.schema import SearchConfig
 from variations.configuration.tasks import BUILT_IN, schema_of
 from variations.configuration.transformer import ModelConfig
 from variations.models import build
 from variations.models.network import Tokens
+from variations.sweeping.settings import RaySettings, SlurmSettings
+from variations.tables.chance import SignificanceConfig
 from variations.tasks.sequences import agreement
 from variations.tasks.translation.config import TranslationConfig
 
@@ -144,3 +151,31 @@ def test_the_classes_on_the_page_for_variations_work(
         network.logits(network(source, target))
     tokens = Tokens(source=3, target=4, source_squared=9, target_squared=16, product=12)
     assert counter.get_total_flops() == 2 * type(network).forward_macs(config, tokens, 13)
+
+
+SETTINGS = {
+    "cluster.md": [("`partition`", SlurmSettings, ""), ("`address`", RaySettings, "")],
+    "search.md": [("`space`", SearchConfig, "")],
+    "tables.md": [("`significance.n`", SignificanceConfig, "significance.")],
+    "dashboard.md": [("`runs`", DashboardConfig, "")],
+}
+"""By page: a table of keys, found by its first key, with the schema that declares them and their common prefix."""
+
+
+@pytest.mark.parametrize(
+    ("page", "first", "schema", "prefix"), [(page, *table) for page, tables in SETTINGS.items() for table in tables]
+)
+def test_a_table_of_keys_has_those_of_the_schema_with_their_defaults(
+    page: str, first: str, schema: Any, prefix: str
+) -> None:
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first}"))
+    cells = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
+    shown = "\n".join(cells)
+    defaults = {f"{prefix}{item.name}": item for item in dataclasses.fields(schema)}
+    assert [key for key in defaults if f"`{key}`" not in shown] == []
+    said = re.findall(r"^\| `([\w.]+)` \| (\S+) \|", shown, re.MULTILINE) if prefix else []
+    said += re.findall(r"`(\w+)` \(([\w.]+)\)", shown)
+    for key, value in said:
+        assert yaml.safe_load(value) == defaults[key].default, key
+    assert said or not prefix

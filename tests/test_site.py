@@ -13,6 +13,8 @@ import pytest
 import docs_site
 from variations.commands.console import VERBS
 from variations.configuration.tasks import BUILT_IN, schema_of
+from variations.sweeping.settings import RaySettings, SlurmSettings
+from variations.tables.chance import SignificanceConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +58,18 @@ def test_every_key_stands_on_the_page_of_keys_with_its_default(site: Path, task:
     assert re.search(
         r"<code>recipe\.beta2</code></td>\s*<td><code>0\.98</code></td>\s*<td>float, ≥ 0, &lt; 1</td>", rows
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "prefix"),
+    [(SlurmSettings, "hydra.launcher."), (RaySettings, "hydra.launcher."), (SignificanceConfig, "significance.")],
+)
+def test_keys_of_launchers_and_tables_stand_there_with_their_meaning(site: Path, settings: type, prefix: str) -> None:
+    page = (site / "configuration.html").read_text(encoding="utf-8")
+    for key, default, _, meaning in docs_site.keys(settings, prefix):
+        assert meaning
+        assert re.search(rf"<code>{key[1:-1]}</code></td>\s*<td><code>{re.escape(default[1:-1])}</code>", page), key
 
 
 def test_every_key_of_a_translation_run_says_what_it_means() -> None:

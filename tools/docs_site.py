@@ -155,9 +155,11 @@ def help_of(verb: str) -> str:
 
 
 def configuration() -> Iterator[str]:
-    """Every key of a run: those of all tasks, then those of each task."""
+    """Every key of a run: those of all tasks, then those of each task; then those of launchers and of tables."""
     from variations.configuration.schema import RunConfig
     from variations.configuration.tasks import BUILT_IN, schema_of
+    from variations.sweeping.settings import RaySettings, SlurmSettings
+    from variations.tables.chance import SignificanceConfig
 
     yield from [
         "The chosen groups set many of these keys to other values than the defaults of the schema, which are listed "
@@ -170,6 +172,10 @@ def configuration() -> Iterator[str]:
     for task in sorted(BUILT_IN, key=lambda name: name != "translation"):
         own = [row for row in keys(schema_of(task)) if row not in common]
         yield from [f"## task={task}", "", "In addition to the keys of every run:", "", *key_table(own), ""]
+    for launcher, settings in {"slurm": SlurmSettings, "ray": RaySettings}.items():
+        yield from [f"## hydra/launcher={launcher}", "", *key_table(keys(settings, "hydra.launcher.")), ""]
+    yield from ["## Tables", "", "Of `table`, `figures` and `dashboard`:", ""]
+    yield from [*key_table(keys(SignificanceConfig, "significance.")), ""]
 
 
 def key_table(rows: Iterable[tuple[str, str, str, str]]) -> list[str]:

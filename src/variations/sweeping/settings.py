@@ -16,8 +16,11 @@ class SlurmSettings:
     """What a run's job requests; null: the cluster's default."""
 
     partition: str | None = None
+    """The partition whose machines are used, as for `sbatch`."""
     account: str | None = None
+    """The account that is charged, as for `sbatch`."""
     qos: str | None = None
+    """The quality of service, as for `sbatch`."""
     time_min: int = 24 * 60
     """Time limit of a job in minutes; the run saves before it, and is requeued."""
     mem_gb: float | None = None
