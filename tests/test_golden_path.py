@@ -4,6 +4,7 @@ No expected value is made up: each number that a command shows is compared with 
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,17 @@ def test_a_row_is_trained_to_its_end_and_its_score_is_sacrebleus(place: Place, r
     assert len(hypotheses) == len(references) == LINES
     assert len(set(hypotheses)) > 1  # not one constant sentence, which any decoder would reproduce
     assert bleu(place, row) == pytest.approx(corpus_bleu(hypotheses, [references]).score, abs=1e-9)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_page_of_files_explains_the_names_of_its_measurements(place: Place, row: str) -> None:
+    page = (SRC.parent / "docs" / "files.md").read_text(encoding="utf-8")
+    measured = {name for line in place.run(row).measurements.read() for name in line}
+    names = {re.sub(r"branch/.*[.](kappa|alpha)", r"branch/LAYER.\1", name) for name in measured}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    result = place.run(row).result() or {}
+    unexplained = {name for name in [*result, *result["loss"]] if f"`{name}`" not in page}
+    assert unexplained <= {"scores", "schema", "row_file", "flops_paper_rule"}
 
 
 @pytest.mark.parametrize("row", ROWS)
