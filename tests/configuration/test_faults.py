@@ -120,7 +120,11 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"trainer__precision": "64-true", "trainer__accelerator": "gpu"},
         "use bf16-mixed or 32-true on a GPU",
     ),
-    "n-best": ({"decode__nbest": 5}, "decode.nbest=5 is more than decode.beam=4"),
+    "n-best": ({"decode__nbest": 2}, "decode.nbest=2: a run stores one output of each sentence, so leave it at 1."),
+    "seed of files": (
+        {"data__kind": "folder", "data__root": "x", "data__seed": 7},
+        "data.seed=7 changes nothing: only data=toy is generated from a seed. Leave it out.",
+    ),
     "rows alone": ({"rows": ["big"]}, "rows=… selects rows of a sweep: add sweep=NAME"),
     "seeds alone": ({"seeds": [1, 2]}, "--multirun seed=1,2"),
     "no rows": ({"rows": [], "sweep__name": "x"}, "rows=[] selects no row"),

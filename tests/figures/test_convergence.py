@@ -72,6 +72,13 @@ def test_rows_that_the_table_does_not_compare_are_left_out_and_caveats_are_told(
     assert document(found, "dev/bleu")["rows"][0]["caveats"] == ["not trained: why"]
 
 
+def test_a_row_whose_moving_average_is_tested_is_told_that_its_current_weights_were_measured():
+    told = "Scores are those of the current weights, also where their moving average (recipe.ema) is tested."
+    assert told in markdown(convergence([BASE, replace(FAST, averaged=True)], "dev/bleu"), "dev/bleu")
+    assert told in markdown(convergence([replace(BASE, averaged=True), FAST], "dev/bleu"), "dev/bleu")
+    assert told not in markdown(convergence([BASE, FAST], "dev/bleu"), "dev/bleu")
+
+
 def test_caveats_of_a_base_row_are_told_once():
     base = replace(BASE, caveats=("its training was ended early",))
     chained = replace(SLOW, base="fast", caveats=("edited",))

@@ -10,6 +10,7 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.store.row_files import fingerprint
 from variations.store.rows import define
+from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
@@ -178,7 +179,7 @@ def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
         "its dev PPL depends on trainer.limit_val_batches, which its base row does not share: not compared"
     )
     text = render(build(define(sweep, store=store), store), "terminal")
-    assert "the dev loss over 1 batch only (trainer.limit_val_batches)" in text
+    assert "the dev loss over the first batches only (trainer.limit_val_batches=1)" in text
 
 
 def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
@@ -348,6 +349,13 @@ def test_losses_in_other_units_or_on_other_dev_texts_are_not_compared(
     assert line.notes == ((told,) if cause else ())
     assert ("dev_ppl" in line.delta) is (cause is None)
     of_bleu = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1])
+    table = build(define(of_bleu, conf=conf, store=store), store)
+    grid = lay_out(table)
+    place = [column.key for column in grid.columns].index("dev_ppl")
+    marks = {text: mark for mark, text in grid.notes}
+    assert grid.rows[0][place].marks == ()
+    assert grid.rows[1][place].marks == ((marks[told],) if cause else ())
+    assert (told in notes_of(table)[1]) is (cause is not None)
     assert ("dev_ppl" in build(define(of_bleu, conf=conf, store=store), store).lines[1].delta) is (cause is None)
 
 

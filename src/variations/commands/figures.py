@@ -120,7 +120,7 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Rows and runs that cannot be drawn are named and left out."""
-    from variations.figures.traces import TracedRow, with_tokens
+    from variations.figures.traces import TracedRow, is_averaged, with_tokens
     from variations.store.ledger import RunFolder
     from variations.tables.alike import edited_between, other_overrides, other_validations
     from variations.tables.collect import collect, table_task
@@ -157,6 +157,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             told,
             uncompared,
             other_losses,
+            is_averaged(row.config),
         )
     if 0 < len(unmeasured) < len(collected):
         sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")

@@ -44,6 +44,8 @@ class Convergence:
     caveats: tuple[str, ...] = ()
     """Of the row."""
     base_caveats: tuple[str, ...] = ()
+    averaged: bool = False
+    """Whether it or its base row tests a moving average of its weights."""
 
     @property
     def arrived(self) -> list[Arrival]:
@@ -83,7 +85,8 @@ def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
         arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
         kept = [item for item in arrivals if item is not None]
         if kept:
-            found.append(Convergence(row.label, base.label, kept, row.caveats, base.caveats))
+            averaged = row.averaged or base.averaged
+            found.append(Convergence(row.label, base.label, kept, row.caveats, base.caveats, averaged))
     return found
 
 
@@ -131,6 +134,8 @@ def notes(found: Sequence[Convergence]) -> list[str]:
     bases = list(dict.fromkeys(item.base for item in found))
     told = {f"{item.base}: {caveat}.": None for item in found for caveat in item.base_caveats}
     told |= {f"{item.label}: {caveat}.": None for item in found for caveat in item.caveats}  # of a chain of rows, once
+    if any(item.averaged for item in found):
+        told["Scores are those of the current weights, also where their moving average (recipe.ema) is tested."] = None
     named_bases = f"Base row{'s' if len(bases) > 1 else ''}: {'; '.join(bases)}"
     return [
         f"{named_bases}. For each seed, its best dev score is the target; the cost is that of the row's first "

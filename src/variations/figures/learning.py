@@ -42,7 +42,7 @@ def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str]
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if first[number]]
     seeds = max(item.seeds for item in first if item)
-    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *_apart(rows, metric)]))
+    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *_averaged(rows), *_apart(rows, metric)]))
     return figure
 
 
@@ -135,6 +135,11 @@ def _band_words(seeds: int) -> str:
 def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
     open_ = [row.label for row in rows if row.metrics.keys() - row.results.keys()]
     return [f"Not finished: {', '.join(map(plain, open_))}."] if open_ else []
+
+
+def _averaged(rows: Sequence[TracedRow]) -> list[str]:
+    labels = ", ".join(plain(row.label) for row in rows if row.averaged)
+    return [f"Of {labels}, the current weights are drawn, and their moving average is tested."] if labels else []
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:

@@ -31,6 +31,8 @@ class TracedRow:
     """Why it cannot be compared with its base row."""
     other_losses: str | None = None
     """Why at least its losses cannot be compared with those of its base row."""
+    averaged: bool = False
+    """Whether the moving average of its weights is tested; measurements during training are of the current weights."""
 
     def label_of(self, metric: str) -> str:
         """The task's label for a recorded quantity."""
@@ -59,7 +61,13 @@ def run_row(folder: RunFolder) -> TracedRow:
     result = folder.result()
     metrics = {folder.seed: lines} if lines else {}
     task = config.get("task") or DEFAULT
-    return TracedRow(folder.row, label, None, metrics, {folder.seed: result} if result else {}, task)
+    results = {folder.seed: result} if result else {}
+    return TracedRow(folder.row, label, None, metrics, results, task, averaged=is_averaged(config))
+
+
+def is_averaged(config: Mapping[str, Any]) -> bool:
+    """Whether a run of this configuration keeps a moving average of its weights."""
+    return bool((config.get("recipe") or {}).get("ema"))
 
 
 def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:

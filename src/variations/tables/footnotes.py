@@ -258,7 +258,8 @@ def notes_of(table: Table, *, published: bool = True) -> list[list[str]]:
     for line in table.lines:
         further = [text for text, labels in said if line.label in labels]
         figures = [text for figure in line.published.values() for text in figure.caveats] if published else []
-        found.append(list(dict.fromkeys([*line.notes, *further, *figures])))
+        apart = [text for key, text in line.uncompared_in.items() if key in line.measured]
+        found.append(list(dict.fromkeys([*line.notes, *apart, *further, *figures])))
     return found
 
 
@@ -355,8 +356,6 @@ def _part(config: Mapping[str, Any]) -> str:
     """Which part of the dev and test data was measured, if not all."""
     trainer = (config.get("trainer") or {}) if task_of(config).limited else {}
     test, dev = trainer.get("limit_test"), trainer.get("limit_val_batches")
-    found = [f"only the first {test:,} items of each tested set (trainer.limit_test)"] if test else []
-    found += (
-        [f"the dev loss over {dev:,} batch{'es' if dev > 1 else ''} only (trainer.limit_val_batches)"] if dev else []
-    )
+    found = [f"at most the first {test:,} items of each tested set (trainer.limit_test)"] if test else []
+    found += [f"the dev loss over the first batches only (trainer.limit_val_batches={dev})"] if dev else []
     return "".join(f"; {text}" for text in found)

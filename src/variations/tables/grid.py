@@ -150,8 +150,10 @@ class _Layout:
     def _measured(self, line: Line, measure: Measure, *, primary: bool) -> Cell:
         if found := line.measured.get(measure.key):
             wanted = len(line.row.runs if primary else line.row.finished)  # the first column marks unfinished seeds
-            partial = [f"mean of {found.n} of {wanted} seeds"] if found.n < wanted else []
-            return Cell(found.text(measure.digits), self.book.mark(partial), found.mean)
+            told = [f"mean of {found.n} of {wanted} seeds"] if found.n < wanted else []
+            if not primary and (apart := line.uncompared_in.get(measure.key)):  # the first column says it at Δ base
+                told.append(apart)
+            return Cell(found.text(measure.digits), self.book.mark(told), found.mean)
         if not primary:
             return Cell("")
         states = dict.fromkeys("missing" if run.state == "absent" else run.state for run in line.row.runs)

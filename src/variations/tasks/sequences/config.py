@@ -18,7 +18,7 @@ class DecodeConfig:
     batch_tokens: int = number(4096, ge=1, most=1 << 24)
     """Padded source tokens times beam per batch."""
     nbest: int = number(1, ge=1)
-    """Number of stored outputs of each sentence."""
+    """Number of outputs of each sentence: 1 in a run; `translate.py` sets it from its own `nbest`."""
     sets: list[str] = field(default_factory=lambda: ["test"])
     """Sets that are decoded and scored after training: `test`, `dev`, and further test sets of the corpus."""
     attention: int = number(3, ge=0, le=5)

@@ -175,14 +175,13 @@ def _batches(config: Any) -> Iterator[Fault]:
         )
 
 
-@RULES.reads("decode.beam", "decode.nbest")
+@RULES.reads("decode.nbest")
 def _decoding(config: Any) -> Iterator[Fault]:
-    d = config.decode
-    if d.nbest > d.beam:
+    if (n := config.decode.nbest) != 1:
         yield Fault(
-            ("decode.nbest", "decode.beam"),
-            f"decode.nbest={d.nbest} is more than decode.beam={d.beam}: a beam yields at most that many, "
-            "so raise decode.beam.",
+            ("decode.nbest",),
+            f"decode.nbest={n}: a run stores one output of each sentence, so leave it at 1. `translate.py nbest={n}` "
+            "gives several.",
         )
 
 

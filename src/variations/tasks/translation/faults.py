@@ -30,6 +30,9 @@ def _data(config: TranslationConfig) -> list[Fault]:
     if d.kind == "toy" and d.root:
         text = f"data=toy is the built-in corpus, and reads no files from data.root={d.root}: for them, set data=files."
         found.append(Fault(("data.root",), text))
+    if d.kind != "toy" and d.seed != 1:
+        text = f"data.seed={d.seed} changes nothing: only data=toy is generated from a seed. Leave it out."
+        found.append(Fault(("data.seed",), text))
     if d.kind == "toy" and not found:
         found = toy_faults(d)
     return found

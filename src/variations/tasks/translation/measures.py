@@ -100,6 +100,8 @@ _WMT = ("wmt14", ("en", "de"))
 _MULTI30K = ("multi30k", ("en", "de"))
 _FLICKR = (*_MULTI30K, "Multi30k test_2016_flickr", MULTI30K_BLEU)
 _2013, _2014, _2016 = "newstest2013", "newstest2014", "test_2016_flickr"
+_USUAL_STEMS = ("valid", "test")
+"""Of dev and test sets that need no name."""
 _KINDS = {
     kind.key: kind
     for kind in (
@@ -218,9 +220,13 @@ class Measures(Task):
         scale = f" ({self.scale(config)}{but})" if scaled else ""
         case = ", lower-cased" if data.get("lowercase") else ""
         part = f", the first {data['train_pairs']:,} training pairs" if data.get("train_pairs") else ""
+        if dropped := result.get("dropped_pairs"):
+            part += f", without {dropped:,} blank or long ones (data.max_length)"
+        named = {key: str(data[key]) for key in ("dev", "test") if data.get(key) not in (*_USUAL_STEMS, None)}
+        sets = "".join(f", {key} set {stem}" for key, stem in named.items())
         return (
-            f"{self.data_name(config)}{case}{part}, recipe {recipe.get('name', 'unknown')}{scale}, "
-            f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
+            f"{self.data_name(config)}{case}{part}{sets}, recipe {recipe.get('name', 'unknown')}{scale}, "
+            f"up to {recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
             f"beam {(config.get('decode') or {}).get('beam', '?')}"
         )
 

@@ -1,5 +1,6 @@
 """The data module: what Lightning gets, in which order, and that a resumed fit sees exactly the remaining batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ class Corpus:
     dev: Pair
     test: Pair
     others: dict[str, Pair] = field(default_factory=dict)
+    surveys: Mapping[str, Any] = field(default_factory=lambda: {"train": SimpleNamespace(pairs=TRAIN)})
 
     def sets(self) -> dict[str, Pair]:
         return {"train": self.train, "dev": self.dev, "test": self.test, **self.others}
@@ -112,6 +114,12 @@ def fit(data: TranslationData, folder: Path, steps: int, checkpoint: Path | None
     )
     trainer.fit(model, datamodule=data, ckpt_path=checkpoint)
     return model
+
+
+def test_more_training_pairs_than_the_text_has_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+    told = f"data.train_pairs={TRAIN + 1}, but the training text has only {TRAIN} pairs: leave the key out"
+    with pytest.raises(UserError, match=told):
+        TranslationData(config(tmp_path, data={"train_pairs": TRAIN + 1})).setup()
 
 
 def test_everything_is_there_after_setup(corpus: Any, tmp_path: Path) -> None:

@@ -69,6 +69,11 @@ class TranslationData(PairsData):
         tested = ["dev", "test", *self.corpus.others]
         if unknown := [name for name in self.config.decode.sets if name not in tested]:
             raise UserError(f"decode.sets names {', '.join(unknown)}, but the corpus has only {', '.join(tested)}.")
+        if data.train_pairs is not None and data.train_pairs > (total := self.corpus.surveys["train"].pairs):
+            raise UserError(
+                f"data.train_pairs={data.train_pairs}, but the training text has only {total:,} pairs: leave the key "
+                "out to use them all, or choose fewer."
+            )
         self.subwords = subwords_for(self.corpus, data, progress=progress)
         self.train_tokens = tokens_for(self.corpus.train, self.subwords, data, drop_long=True, progress=progress)
         self.dev_tokens = tokens_for(self.corpus.dev, self.subwords, data, drop_long=False, progress=progress)
