@@ -120,6 +120,18 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"trainer__precision": "64-true", "trainer__accelerator": "gpu"},
         "use bf16-mixed or 32-true on a GPU",
     ),
+    "no package of a callback": (
+        {"callbacks": {"x": {"_target_": "nosuch.Boom"}}},
+        "callbacks.x._target_=nosuch.Boom: cannot import nosuch (No module named 'nosuch'). Install its package",
+    ),
+    "no class of a callback": (
+        {"callbacks": {"x": {"_target_": "suite.Boom"}}},
+        "callbacks.x._target_=suite.Boom: suite has no Boom: check the name after the last dot.",
+    ),
+    "no package of a logger": (
+        {"logger__further": {"x": {"_target_": "lightning.Boom"}}},
+        "logger.further.x._target_=lightning.Boom: there is no package lightning. Install its package",
+    ),
     "n-best": ({"decode__nbest": 2}, "decode.nbest=2: a run stores one output of each sentence, so leave it at 1."),
     "seed of files": (
         {"data__kind": "folder", "data__root": "x", "data__seed": 7},

@@ -135,6 +135,7 @@ def test_a_second_ctrl_c_still_tells_how_to_end_the_jobs(
     ("code", "told"),
     [
         (143, "stopped by SIGTERM before it began, as scancel does (Slurm job 3_0)"),
+        (-11, "ended by SIGSEGV (Slurm job 3_0)"),
         (1, "Slurm job 3_0"),
         (0, ""),
     ],
@@ -166,7 +167,8 @@ def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
     pool._tell_of_held([*queue])
     pool._tell_of_held([*queue])
     assert said == [
-        "Slurm jobs 17_0, 17_2 will not start by themselves (JobHeldUser): see scontrol show job 17_0",
+        "Slurm jobs 17_0, 17_2 will not start by themselves (JobHeldUser): see scontrol show job 17_0; "
+        "scontrol release 17_0 17_2 lets held jobs start",
         "Slurm job 18 will not start by itself (PartitionTimeLimit): see scontrol show job 18",
     ]
 

@@ -21,7 +21,8 @@ from variations.configuration.suggestions import options
 WIDEST = 66
 """Length of the longest command whose remark is aligned with the others."""
 FLAGS = {
-    "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
+    "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted); "
+    "hydra/launcher=slurm or ray: on a cluster",
     "--cfg job": "print the configuration instead of running it (--resolve also resolves interpolations)",
     "--info defaults": "print the files that the configuration is composed from",
     "--config-dir DIR": "also look for groups in DIR",

@@ -243,9 +243,10 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
 
 
 def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
-    from variations.training import tracking
-    from variations.training.outcome import outcome
-    from variations.training.performance import as_in_a_new_process
+    with interrupt.postponed():
+        from variations.training import tracking
+        from variations.training.outcome import outcome
+        from variations.training.performance import as_in_a_new_process
 
     own_code.refuse_edited(to_dict(config))  # in a process of its own, the first look at them before they are imported
     code: int = ExitCode.FAILED

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from variations.configuration.foreign import option_faults
-from variations.configuration.own_classes import class_named
+from variations.configuration.own_classes import class_named, refuse_missing
 from variations.configuration.places import SEED_FOLDER
 from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.schema import RunConfig, seeds_fault
@@ -257,15 +257,18 @@ def _lightning(config: RunConfig) -> list[Fault]:
     ]
     for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
         for name, settings in entries.items():
-            target = settings.get("_target_") if isinstance(settings, dict) else None
+            target, text = settings.get("_target_") if isinstance(settings, dict) else None, ""
             if target is None:
                 text = f"{group}.{name}: name a class as _target_: package.module.Class, its arguments as further keys."
             elif ":" in str(target):
                 dotted = str(target).replace(":", ".")
                 text = f"{group}.{name}: _target_ takes package.module.Class, with a dot before the class: {dotted}."
             else:
-                continue
-            found.append(Fault((f"{group}.{name}",), text))
+                try:
+                    refuse_missing(f"{group}.{name}._target_", str(target))
+                except ConfigError as error:
+                    (text,) = error.faults
+            found += [Fault((f"{group}.{name}",), text)] if text else []
     return found
 
 

@@ -7,7 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from variations.system.errors import ConfigError, UserError
 from variations.system.exceptions import raised
@@ -44,6 +44,40 @@ def class_named(key: str, name: str) -> type:
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
     return found
+
+
+LARGE = ("pytorch_lightning", "lightning", "lightning_fabric", "torch", "hydra", "variations")
+"""Packages that take seconds to import; a wrong name in them is found when a run begins."""
+
+
+def refuse_missing(key: str, target: str) -> None:
+    """Check that `package.module.Class` can be imported. Of LARGE, only the package is looked for.
+
+    Args:
+        key: The configuration's key, for the message.
+        target: What is named.
+
+    Raises:
+        ConfigError: There is no such module or class, or the module cannot be imported.
+    """
+    package = target.partition(".")[0]
+    if package in LARGE:
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError([f"{key}={target}: there is no package {package}. {INSTALL}"])
+        return
+    module = module_of(target)
+    if (file := file_of(module)) is not None:
+        is_as_imported(file)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError([f"{key}={target}: cannot import {module} ({error}). {INSTALL}"]) from error
+    except Exception as error:
+        raise ConfigError([f"{key}={target}: {raised(error)}."]) from error
+    for name in target.removeprefix(f"{module}.").split("."):
+        if not hasattr(found, name):
+            raise ConfigError([f"{key}={target}: {module} has no {name}: check the name after the last dot."])
+        found = getattr(found, name)
 
 
 _first_seen: dict[Path, str] = {}

@@ -42,6 +42,7 @@ OTHER_NAMES = {
 
 ANSWERS = {
     "experiment": "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table",
+    "launcher": "hydra/launcher=slurm, =ray or =local chooses where a sweep's runs are executed",
     "hparams_search": "a search is a sweep, such as --multirun sweep=search_toy",
     "ckpt_path": "an interrupted run continues from its last checkpoint when the same command is run again",
     "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any "

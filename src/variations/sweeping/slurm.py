@@ -24,6 +24,7 @@ from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster, told_if_silent
 from variations.sweeping.supervise import uses_gpus
 from variations.system.errors import ConfigError, ExitCode, UserError
+from variations.system.processes import signal_name
 
 MOST_WAITING = 1000
 """Largest number of runs in the queue; Slurm's default MaxArraySize allows no larger array."""
@@ -312,7 +313,8 @@ class SlurmPool:
             subject = f"Slurm job {jobs[0]} will not start by itself"
             if len(jobs) > 1:
                 subject = f"Slurm jobs {', '.join(jobs)} will not start by themselves"
-            self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}")
+            release = f"; scontrol release {' '.join(jobs)} lets held jobs start" if "held" in reason.lower() else ""
+            self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}{release}")
 
 
 NEVER = (
@@ -350,6 +352,8 @@ def _by_signal(code: Any, job: Any) -> str:
         return f"killed by SIGKILL, probably because memory ran out: raise hydra.launcher.mem_gb (Slurm job {job})"
     if code in (-15, ExitCode.TERMINATED):
         return f"stopped by SIGTERM before it began, as scancel does (Slurm job {job})"
+    if isinstance(code, int) and code < 0:
+        return f"ended by {signal_name(-code)} (Slurm job {job})"
     return f"Slurm job {job}" if code else ""
 
 
