@@ -170,9 +170,12 @@ def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
     for costs in (["seconds"], ["seconds", "flops"], ["seconds", "flops", "tokens"]):
         lines = {seed: [line | dict.fromkeys(costs, line["step"]) for line in own] for seed, own in row.metrics.items()}
         assert len(learning_curves([replace(row, metrics=lines)], "dev/bleu").axes) == 1 + len(costs)
-    averaged = learning_curves([replace(row, label="A", averaged=True)], "dev/bleu")
-    told = "Of A, the current weights are drawn, and their moving average is tested."
-    assert told in averaged.get_supxlabel().replace("\n", " ")
+    averaged, told = (
+        replace(row, label="A", averaged=True),
+        "current weights are drawn, and their moving average is tested.",
+    )
+    for rows, start in (([averaged], "The "), ([row, averaged], "Of A, the ")):
+        assert f"{start}{told}" in learning_curves(rows, "dev/bleu").get_supxlabel().replace("\n", " ")
     assert "moving average" not in figure.get_supxlabel()
     (alone,) = learning_curves([row], "dev/bleu", ["step"]).axes
     assert alone.get_xlabel() == panel.get_xlabel()

@@ -138,8 +138,11 @@ def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
 
 
 def _averaged(rows: Sequence[TracedRow]) -> list[str]:
-    labels = ", ".join(plain(row.label) for row in rows if row.averaged)
-    return [f"Of {labels}, the current weights are drawn, and their moving average is tested."] if labels else []
+    labels = [plain(row.label) for row in rows if row.averaged]
+    if not labels:
+        return []
+    of = f"Of {', '.join(labels)}, the" if len(labels) < len(rows) else "The"
+    return [f"{of} current weights are drawn, and their moving average is tested."]
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:
