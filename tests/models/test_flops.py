@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from variations.models import build
 from variations.models.flops import Tokens, forward_macs
+from variations.models.transformer.flops import attention_macs
 from variations.tasks.translation.config import TranslationConfig
 
 B, S, T, V = 3, 7, 6, 50
@@ -50,6 +51,49 @@ def test_the_weighted_transformer(residual: str, impl: str, kinds: tuple[str, st
     b = config.branch
     b.residual, b.impl, b.gate.k, (b.ffn, b.decoder, b.gate.kind) = residual, impl, 2, kinds
     assert forward_macs(config, TOKENS, V) == counted(config)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "weighted"])
+@pytest.mark.parametrize("attention", ["additive", "restricted"])
+def test_other_attention(attention: str, kind: str) -> None:
+    """Scores u·tanh(q + k) take d_k multiplications each, as many as q·k. Restricted attention masks all pairs."""
+    config = network(kind)
+    m = config.model
+    m.attention, m.neighbourhood, m.d_k, m.d_v = attention, 1, 3, 5
+    if kind == "weighted":
+        config.branch.M, config.branch.decoder = 2, "both"
+    assert forward_macs(config, TOKENS, V) == counted(config)
+
+
+def test_attention_by_hand() -> None:
+    """h = 4 heads with d_k = 3 and d_v = 5, of d = 16."""
+    m = network("transformer").model
+    m.d_k, m.d_v = 3, 5
+    queries, keys, scores, values = 7 * 16 * 12, 6 * 16 * (12 + 20), 7 * 6 * 12, 7 * 6 * 20
+    assert attention_macs(m, 7, 6, 7 * 6, 4) == queries + keys + scores + values == 5_760
+
+
+@pytest.mark.parametrize(("kind", "form"), [("sinusoidal", "t2t"), ("learned", "paper")])
+def test_positions_are_looked_up_and_cost_nothing(kind: str, form: str) -> None:
+    config = network("transformer")
+    config.positions.kind, config.positions.form = kind, form
+    assert forward_macs(config, TOKENS, V) == counted(config) == forward_macs(network("transformer"), TOKENS, V)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "weighted"])
+def test_what_multiplies_no_matrices_costs_nothing(kind: str) -> None:
+    config = network(kind)
+    plain = forward_macs(config, TOKENS, V)
+    m = config.model
+    m.norm, m.decoder_start, m.tying, m.task_vectors, m.dropout, m.attention_dropout = (
+        "pre",
+        "bos",
+        "decoder",
+        3,
+        0.2,
+        0.2,
+    )
+    assert forward_macs(config, TOKENS, V) == counted(config) == plain
 
 
 @pytest.mark.parametrize("ffn", ["split", "full"])
