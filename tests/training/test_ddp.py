@@ -1,29 +1,45 @@
 """Two ranks (gloo, on the CPU): the same losses as one process, exact resume, and no rank that waits forever."""
 
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import forked
 import pytest
+import torch
+from torch import Tensor
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.data.module import TranslationData
+from variations.training import checkpoints
+from variations.training.finite import Guard, Seen
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 STEPS = 40
-RECIPE = (f"trainer.max_steps={STEPS}", "trainer.val_every=10", "recipe.batch_tokens=500", "model=weighted")
-TWO = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=32-true", "data.workers=0")
-ONE = "trainer.tokens_per_batch=250"
+CLIP = 0.3
+"""Between the smallest and the largest norm of the gradient, so that some updates are clipped."""
+EXACT = 1e-6
+"""For losses, relative, and for weights: far above what another order of summation changes in double precision, even
+where Adam divides rounding errors of a gradient that should be zero by its eps of 1e-9, and far below any update."""
+RECIPE = (
+    *(f"trainer.max_steps={STEPS}", "trainer.val_every=10", "recipe.batch_tokens=508", "trainer.tokens_per_batch=127"),
+    *("model=weighted", "recipe.ema=0.9", f"recipe.clip={CLIP}"),
+)
+"""Four batches per update: of one process, or two of each rank."""
+TWO = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=64-true", "data.workers=1")
+ONE = ("trainer.precision=64-true",)
+WITHOUT_DROPOUT = ("model.dropout=0", "model.attention_dropout=0")
 
 PATIENT = (
     "trainer.val_bleu=4",
@@ -34,6 +50,38 @@ PATIENT = (
 )
 """A callback that reads on both ranks what rank 0 alone decodes."""
 
+SPOILING = """
+import math, os
+import torch
+from pytorch_lightning import Callback
+
+class Spoils(Callback):
+    def __init__(self, folder, loss, gradient):
+        self.folder, self.loss, self.gradient, self.kept = folder, loss, gradient, []
+
+    def on_train_start(self, trainer, step):
+        original = step.experiment.losses
+
+        def losses(batch):
+            loss, *others = original(batch)
+            here = [trainer.global_rank, trainer.global_step]
+            if here in self.gradient and loss.requires_grad:
+                loss.register_hook(lambda gradient: gradient * math.nan)
+            return loss + math.nan if here in self.loss else loss, *others  # its gradient stays finite
+
+        step.experiment.losses = losses
+        self.keep(trainer, step)
+
+    def on_train_batch_end(self, trainer, step, *_):
+        if trainer.global_step == len(self.kept):
+            self.keep(trainer, step)
+
+    def keep(self, trainer, step):
+        self.kept.append(torch.nn.utils.parameters_to_vector(step.parameters()).detach())
+        torch.save({"pid": os.getpid(), "weights": self.kept}, f"{self.folder}/{trainer.global_rank}.pt")
+"""
+"""A callback that makes the loss or gradient of [rank, updates before it] NaN, and keeps the weights of each rank."""
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -43,15 +91,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def start(runs: Path, overrides: Callable[..., list[str]]) -> Start:
-    """Start a command that trains on two ranks."""
+def start(runs: Path, overrides: Callable[..., list[str]]) -> Iterator[Start]:
+    """Start a command that trains on two ranks; none outlives the tests."""
+    started = []
 
     def make(name: str, *changes: str) -> "subprocess.Popen[str]":
-        words = overrides(runs, *RECIPE, *TWO, f"name={name}", *changes)
-        command = [sys.executable, str(TRAIN), *words]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        keys = {change.partition("=")[0] for change in changes}
+        words = (word for word in (*RECIPE, *TWO, f"name={name}") if word.partition("=")[0] not in keys)
+        command = [sys.executable, str(TRAIN), *overrides(runs, *words, *changes)]
+        environment = {**os.environ, "PYTHONPATH": str(runs.parent)}  # where modules of a test are
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
+        return started[-1]
 
-    return make
+    yield make
+    for process in started:
+        process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -84,27 +139,51 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_losses_are_those_of_one_process_with_the_same_global_batch(
-    start: Start, runs: Path, overrides: Callable[..., list[str]]
+def last_weights(folder: RunFolder) -> dict[str, Tensor]:
+    """The weights in the last checkpoint (`model.…`) and their moving average (`average.…`)."""
+    (*_, (step, path)) = checkpoints.full(folder.checkpoints)
+    assert step == STEPS
+    state = checkpoints.load(path)
+    average = {f"average.{name}": value for name, value in state["variations"]["average"]["weights"].items()}
+    return average | state["state_dict"]
+
+
+def test_one_process_with_the_same_updates_gets_the_same_losses_weights_and_moving_average(
+    start: Start, runs: Path, overrides: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start("two", "model.dropout=0", "model.attention_dropout=0", *PATIENT)
-    config = compose_run(overrides(runs, *RECIPE, ONE, "name=one", "model.dropout=0", "model.attention_dropout=0"))
+    process = start("two", *WITHOUT_DROPOUT, *PATIENT)
+    config = compose_run(overrides(runs, *RECIPE, *ONE, "name=one", *WITHOUT_DROPOUT))
     data = TranslationData(config)
     data.setup()
     batches = data.sampler.plan(0)
-    assert len(batches) % 2 == 1  # the ranks share the last batch of an epoch
+    assert data.accumulate == 4
+    assert len(batches) % 4 == 1  # the ranks share the last batch of an epoch, which is an update of its own
     assert len(batches[-1]) % 2 == 1  # unevenly
-    folder = RunFolder(runs / "single" / "one" / "seed1").create(to_dict(config))
-    fit(config, folder, Interrupt())
+    norms, skips = [], Guard.skips
+
+    def noted(self: Guard, seen: Seen, skipped: int) -> bool:
+        norms.append(float(seen.norm))
+        return skips(self, seen, skipped)
+
+    monkeypatch.setattr(Guard, "skips", noted)
+    folders = [RunFolder(runs / "single" / name / "seed1") for name in ("one", "two")]
+    fit(config, folders[0].create(to_dict(config)), Interrupt())
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    one, two = folder.measurements.read(), RunFolder(runs / "single" / "two" / "seed1").measurements.read()
+    assert min(norms) < CLIP < max(norms)
+    one, two = (folder.measurements.read() for folder in folders)
     assert [line["step"] for line in two] == list(range(1, STEPS + 1))
     for a, b in zip(one, two, strict=True):
         for key in ("epoch", "source_tokens", "target_tokens"):  # FLOPs include a fixed cost per batch
             assert a[key] == b[key]
         for key in {"train/loss", "train/nll", "dev/nll"} & a.keys():
-            assert b[key] == pytest.approx(a[key], rel=1e-6)
+            assert b[key] == pytest.approx(a[key], rel=EXACT)
+    weights, others = (last_weights(folder) for folder in folders)
+    assert weights.keys() == others.keys() and {key.partition(".")[0] for key in weights} == {"model", "average"}
+    for name, value in weights.items():
+        torch.testing.assert_close(
+            others[name], value, rtol=0, atol=EXACT, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 @pytest.mark.exhaustive
@@ -178,3 +257,45 @@ def test_a_rank_that_dies_ends_the_others_and_the_run_can_be_continued(
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 0, errors
     same_run(whole, folder)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "loss", "gradient", "skipped"),
+    [(2, [[1, 2]], [[0, 4]], [3, 5]), (1, [[0, 1], [1, 3]], [], [2])],
+    ids=["tolerated", "too many"],
+)
+def test_all_ranks_skip_the_update_or_fail_where_that_of_one_is_not_finite(
+    allowed: int, loss: list[list[int]], gradient: list[list[int]], skipped: list[int], start: Start, runs: Path
+) -> None:
+    (runs.parent / "spoiling.py").write_text(SPOILING)
+    name = f"nan{allowed}"
+    (kept := runs.parent / name).mkdir()
+    process = start(
+        name,
+        *("trainer.max_steps=7", f"trainer.max_nan_steps={allowed}", "+callbacks.mine._target_=spoiling.Spoils"),
+        *(f"+callbacks.mine.folder={kept}", f"+callbacks.mine.loss={loss}", f"+callbacks.mine.gradient={gradient}"),
+    )
+    _, errors = process.communicate(timeout=100)
+    assert "The loss is not finite at step" in errors, errors
+    one, other = (torch.load(kept / f"{rank}.pt") for rank in (0, 1))
+    assert not alive(one["pid"]) and not alive(other["pid"])
+    for a, b in zip(one["weights"], other["weights"], strict=True):
+        assert torch.equal(a, b) and a.isfinite().all()
+    pairs = enumerate(itertools.pairwise(one["weights"]), start=1)
+    assert [step for step, (before, after) in pairs if torch.equal(before, after)] == skipped
+    folder = RunFolder(runs / "single" / name / "seed1")
+    status, result = folder.status(), folder.result()
+    assert status is not None
+    if name == "nan2":
+        assert (process.returncode, status.state, len(one["weights"])) == (0, "finished", 8), errors
+        assert result is not None and result["nan_steps"] == 2
+        assert re.search(r"loss is not finite at step 3 \(epoch 0, batch 5, with the training .* \(rank 1\)\)", errors)
+        assert (
+            "The gradient is not finite at step 5 (epoch 0, batch 9 (rank 0)). The update is skipped (2 of at most 2)."
+            in errors
+        )
+    else:
+        assert (process.returncode, status.state, len(one["weights"])) == (1, "failed", 4), errors
+        failure = r"rank [01]: The loss is not finite at step 4 \(epoch 0, batch 7, with the training .* \(rank 1\)\)"
+        assert re.search(failure + r"\. 1 such updates have been skipped already", str(status.reason))
+        assert "Traceback" not in errors

@@ -34,6 +34,7 @@ CASES = {
     "moving_average": (5, ("recipe.ema=0.9",)),
     "clipping": (5, ("recipe.clip=0.5",)),
     "bfloat16": (5, ("trainer.precision=bf16-mixed",)),
+    "double_precision": (5, ("trainer.precision=64-true",)),
     "two_workers_mid_epoch": (3, ("data.workers=2",)),
     "two_workers_across_epochs": (7, ("data.workers=2", "trainer.tokens_per_batch=256")),
 }

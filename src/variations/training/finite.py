@@ -6,7 +6,7 @@ An update with a finite gradient can be too large as well. Then the dev loss aft
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,20 @@ class Guard:
 
     On a CPU, or if updates may be skipped, each is checked before it is applied. Otherwise the check would be a host
     synchronisation, so it is deferred to the next `settle`, which comes before anything is saved.
+
+    Args:
+        allowed: Number of updates that may be skipped.
+        eager: Whether each update is checked before it is applied, even if none may be skipped.
+        ranks: The run's processes.
+        advice: The task's `steadier`.
+        at_fault: Whether this rank's own gradient of the present update is not finite; it computes it again.
     """
 
-    def __init__(self, allowed: int, eager: bool, ranks: Ranks, advice: str) -> None:
+    def __init__(
+        self, allowed: int, eager: bool, ranks: Ranks, advice: str, at_fault: Callable[[], bool] = lambda: False
+    ) -> None:
         self.allowed, self.eager, self.ranks, self.advice = allowed, eager or allowed > 0, ranks, advice
+        self.at_fault = at_fault
         self._pending: deque[Seen] = deque()
 
     def skips(self, seen: Seen, skipped: int) -> bool:
@@ -61,7 +71,7 @@ class Guard:
         (bad,) = self.ranks.max([int(seen.bad())])
         if not bad:
             return False
-        told = self._tell(seen)
+        told = self._tell(seen, applied=False)
         if skipped >= self.allowed:
             raise RunFailedError(self._failure(told))
         log.warning("%s The update is skipped (%d of at most %d).", told, skipped + 1, self.allowed)
@@ -81,16 +91,20 @@ class Guard:
         first = bad.index(True) if True in bad else len(seen)
         (agreed,) = self.ranks.max([len(seen) - first])  # the earliest on any rank
         if agreed:
-            raise RunFailedError(self._failure(self._tell(seen[len(seen) - agreed])))
+            raise RunFailedError(self._failure(self._tell(seen[len(seen) - agreed], applied=True)))
 
-    def _tell(self, seen: Seen) -> str:
+    def _tell(self, seen: Seen, *, applied: bool) -> str:
         mine = None
         if not bool(seen.loss.isfinite()):
             rows = [int(i) for i in torch.cat([torch.as_tensor(items).flatten() for items in seen.items])[:5]]
             mine = seen.where + (f", with the training items {', '.join(map(str, rows))}, …" if rows else "")
         found = self.ranks.gather(mine)
+        what = "loss" if any(found) else "gradient"
+        if (
+            not any(found) and len(found) > 1 and not applied
+        ):  # the gradient has been averaged, so that it is bad on all
+            found = self.ranks.gather(seen.where if self.at_fault() else None)
         at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]
-        what = "loss" if at_fault else "gradient"
         return f"The {what} is not finite at step {seen.step} ({'; '.join(at_fault) or seen.where})."
 
     def _failure(self, told: str) -> str:

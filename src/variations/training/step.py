@@ -148,7 +148,8 @@ class Step(pl.LightningModule):
         """Connect to the other ranks, and check what the device supports."""
         self.ranks = Ranks(self.trainer.world_size)
         self.place = Place(self.trainer)
-        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks, self.task.steadier)
+        eager, advice = self.device.type == "cpu", self.task.steadier
+        self.guard = Guard(self.config.trainer.max_nan_steps, eager, self.ranks, advice, self._at_fault)
         self.experiment.start(self.place)
         if self.average is not None:
             self.average.start(self.model)
@@ -179,6 +180,17 @@ class Step(pl.LightningModule):
         context: AbstractContextManager[Any] = blocked()
         return context
 
+    def _at_fault(self) -> bool:
+        """Whether this rank's own gradient is not finite; the update's, averaged over ranks, is lost."""
+        self._forget()
+        with self._gradients_of_this_rank():
+            for seed, batch in self.update.batches:
+                if seed is not None:
+                    seed_torch(seed)
+                self.forward_backward(batch)
+        own = torch.nn.utils.get_total_norm(p.grad for p in self.model.parameters() if p.grad is not None)
+        return not bool(own.isfinite())
+
     def _forget(self) -> None:
         self.update.sums.clear()
         self.zero_grad(set_to_none=True)
@@ -206,6 +218,8 @@ class Step(pl.LightningModule):
         Raises:
             UserError: the run had other batches or other devices, or the checkpoint is another run's.
         """
+        # Lightning copies the weights before it converts the network: those of 64-true would be rounded to float32.
+        self.trainer.precision_plugin.convert_module(self)
         state = checkpoint["variations"]
         if self.config.variation.source is None:
             place = Path(self.trainer.ckpt_path or "")
