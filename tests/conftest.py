@@ -47,7 +47,7 @@ LONGEST = (
     *("test_slurm.py", "test_together.py", "test_drill.py"),  # Slurm's and Ray's wait more than they compute: apart
     *("test_wandb_runs.py", "test_ray.py", "test_pages_run.py", "test_resume.py", "test_plan.py", "test_torture.py"),
     *("test_line_task.py", "test_views.py", "test_results.py", "test_ddp.py", "test_training.py"),
-    *("test_wheel.py", "test_golden_path.py", "test_no_waiting.py", "test_search.py"),
+    *("test_wheel.py", "test_golden_path.py", "test_learns.py", "test_no_waiting.py", "test_search.py"),
 )
 """Files that take longest, the longest first."""
 
