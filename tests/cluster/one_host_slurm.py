@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
@@ -75,49 +76,71 @@ def missing() -> str | None:
     return f"{', '.join(absent)} not found: apt-get install slurm-wlm munge" if absent else None
 
 
+@dataclass
+class Daemons:
+    """The daemons of a Slurm, each of which a test may stop and start again."""
+
+    folder: Path
+    environment: dict[str, str]
+    """Variables that clients need."""
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        """Start a daemon of `COMMANDS`; a controller goes on with the jobs that it had."""
+        full = {**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+        munge = [f"--{option}={self.folder / file}" for option, file in MUNGE.items()] if name == "munged" else []
+        with (self.folder / "daemons.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [*COMMANDS[name], *munge],
+                stdout=log,
+                stderr=log,
+                env=full,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+
+    def stop(self, *names: str) -> None:
+        """Ask daemons to end, and kill those that do not."""
+        for name in names:
+            self.processes[name].terminate()
+        for name in names:
+            try:
+                self.processes[name].wait(15)
+            except subprocess.TimeoutExpired:
+                self.processes[name].kill()
+                self.processes[name].wait()
+
+
 @contextmanager
-def running(folder: Path) -> Iterator[dict[str, str]]:
-    """Start all daemons, yield the environment variables that clients need, then end all jobs and the daemons.
+def running(folder: Path) -> Iterator[Daemons]:
+    """Start all daemons and yield them, then end all jobs and the daemons.
 
     Raises:
         RuntimeError: The nodes did not come up; the message holds the end of the logs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
-    environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+    daemons = Daemons(folder, {"SLURM_CONF": str(folder / "slurm.conf")})
     _write(folder)
-    daemons: list[subprocess.Popen[bytes]] = []
-
-    def start(*command: str) -> None:
-        with (folder / "daemons.log").open("ab") as log:
-            full = {**os.environ, **environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
-            daemons.append(
-                subprocess.Popen(
-                    command, stdout=log, stderr=log, env=full, start_new_session=True, preexec_fn=_end_with_parent
-                )
-            )
-
     try:
-        munge = {name: f"--{name}={folder / file}" for name, file in MUNGE.items()}
-        start("munged", "--foreground", "--force", "--num-threads=2", *munge.values())
+        daemons.start("munged")
         _wait(lambda: (folder / "munge.socket").exists(), folder, "munged")
-        start("slurmctld", "-D", "-i")
-        start("slurmd", "-D", "-N", "first")
-        start("slurmd", "-D", "-N", "second")
-        _wait(lambda: _idle(environment), folder, "Slurm's nodes")
-        yield environment
+        for name in ("slurmctld", "first", "second"):
+            daemons.start(name)
+        _wait(lambda: _idle(daemons.environment), folder, "Slurm's nodes")
+        yield daemons
     finally:
-        _cancel_all(environment)
-        for daemon in reversed(daemons):
-            daemon.terminate()
-        for daemon in reversed(daemons):
-            try:
-                daemon.wait(15)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+        _cancel_all(daemons.environment)
+        daemons.stop(*reversed(daemons.processes))
 
 
+COMMANDS = {
+    "munged": ("munged", "--foreground", "--force", "--num-threads=2"),
+    "slurmctld": ("slurmctld", "-D", "-i"),
+    "first": ("slurmd", "-D", "-N", "first"),
+    "second": ("slurmd", "-D", "-N", "second"),
+}
+"""The controller, and the daemons of the two nodes."""
 MUNGE = {
     "socket": "munge.socket",
     "key-file": "munge.key",
@@ -198,9 +221,9 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     if why := missing():
         sys.exit(why)
-    with running(folder.resolve()) as environment:
+    with running(folder.resolve()) as daemons:
         print("Slurm runs until Ctrl-C. Type this in another shell:", file=sys.stderr)
-        print("\n".join(f"export {name}={value}" for name, value in environment.items()), flush=True)
+        print("\n".join(f"export {name}={value}" for name, value in daemons.environment.items()), flush=True)
         try:
             while True:
                 time.sleep(3600)

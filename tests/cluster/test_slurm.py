@@ -20,17 +20,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[one_host_slurm.Daemons]:
     if why := one_host_slurm.missing():
         pytest.skip(why)
-    with one_host_slurm.running(tmp_path_factory.mktemp("slurm")) as environment, pytest.MonkeyPatch.context() as patch:
-        for name, value in environment.items():
+    with one_host_slurm.running(tmp_path_factory.mktemp("slurm")) as daemons, pytest.MonkeyPatch.context() as patch:
+        for name, value in daemons.environment.items():
             patch.setenv(name, value)
-        yield
+        yield daemons
 
 
 @pytest.fixture
-def words(slurm: None) -> list[str]:
+def words(slurm: one_host_slurm.Daemons) -> list[str]:
     return ["hydra/launcher=slurm", "hydra.launcher.cpus=1", "hydra.launcher.poll_s=0.5", "hydra.launcher.time_min=10"]
 
 
@@ -65,6 +65,19 @@ def job_of(folder: RunFolder) -> str:
     return next(
         job if element == "N/A" else f"{job}_{element}" for job, element, _ in found if element in (number, "N/A")
     )
+
+
+def described(job: str) -> list[str]:
+    """Return what Slurm knows of a job: `JobState=RUNNING`, …"""
+    text = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=True).stdout
+    return text.split()
+
+
+def ran(job: str) -> int:
+    """Return for how many seconds a job has run."""
+    (found,) = [word for word in described(job) if word.startswith("RunTime=")]
+    hours, minutes, seconds = map(int, found.removeprefix("RunTime=").split(":"))
+    return 3600 * hours + 60 * minutes + seconds
 
 
 def test_good_rows_end_well_and_broken_killed_and_cancelled_ones_as_they_should(place: Place) -> None:
@@ -143,6 +156,68 @@ def test_a_row_whose_machine_is_taken_by_a_more_urgent_job_goes_on_at_the_exact_
     assert steps(place.run("taken", 1)) == list(range(1, STEPS + 1))
 
 
+@pytest.mark.exhaustive  # Slurm's shortest time limit is a minute
+def test_a_row_that_reaches_the_time_limit_of_its_job_saves_before_it_and_goes_on(place: Place) -> None:
+    place.words = [*place.words[:-1], "hydra.launcher.time_min=2", "hydra.launcher.signal_delay_s=50"]
+    hold = place.fault(1, "hold", 5)
+    process = place.sweep("limited", "seed=1", "sweep.retries=0")
+    wait_for(lambda: 5 in steps(place.run("limited", 1)), "the row does not start")
+    job = job_of(place.run("limited", 1))
+    wait_for(lambda: ran(job) > 75, "the job does not stay")  # it was warned 50 s before its limit, or 30 s earlier
+    hold.unlink()
+    text = place.end(process)
+    assert process.returncode == 0, f"{text}\n{place.logs()}"
+    assert "Stopped at step 6; the same command continues from there" in place.run("limited", 1).log.read_text()
+    assert starts(place.run("limited", 1)) == 2
+    assert steps(place.run("limited", 1)) == list(range(1, STEPS + 1))
+    assert {"Restarts=1", "JobState=COMPLETED"} <= {*described(job)}
+
+
+@pytest.mark.exhaustive  # as above, twice
+@pytest.mark.timeout(500)
+def test_a_row_that_does_not_save_before_its_time_limit_is_tried_as_often_as_any_that_fails(place: Place) -> None:
+    place.words = [*place.words[:-1], "hydra.launcher.time_min=1", "hydra.launcher.signal_delay_s=5"]
+    place.fault(1, "hold", 5)
+    process = place.sweep("late", "seed=1", "sweep.retries=1")
+    text = place.end(process, 400)
+    assert process.returncode == 1, f"{text}\n{place.logs()}"
+    run = place.run("late", 1)
+    reason = r"it reached its time limit before it could save \(Slurm job \d+\): raise hydra.launcher.signal_delay_s"
+    assert len(re.findall(rf"seed 1: failed, will be retried: {reason}", text)) == 1, text
+    assert starts(run) == 2
+    status = run.status()
+    assert status is not None and (status.state, status.failures) == ("failed", 2)
+    assert re.fullmatch(reason, status.reason or "")
+    assert not squeue()
+
+
+@pytest.mark.exhaustive  # a client needs some 20 s to notice
+def test_a_row_that_ends_while_the_controller_is_down_has_its_result_and_runs_once(
+    slurm: one_host_slurm.Daemons, place: Place
+) -> None:
+    hold = place.fault(1, "hold", 4)
+    process = place.sweep("headless", "seed=1,2", "sweep.at_once=1")
+    wait_for(lambda: 4 in steps(place.run("headless", 1)), "the row does not start")
+    first = place.run("headless", 1)
+    slurm.stop("slurmctld")
+    try:
+        wait_for(lambda: "Slurm does not answer" in process.text, f"nobody noticed:\n{process.text}")
+        hold.unlink()
+        wait_for(first.finished, f"the row does not end:\n{place.logs()}")
+        assert process.poll() is None, process.text
+    finally:
+        slurm.start("slurmctld")
+    text = place.end(process)
+    second = place.run("headless", 2)
+    assert process.returncode == 0, f"{text}\n{place.logs()}"
+    assert text.count("Slurm does not answer") == text.count("Slurm answers again.") == 1
+    assert "2 finished" in text, text
+    for run in (first, second):
+        assert starts(run) == 1, place.logs()
+        assert steps(run) == list(range(1, STEPS + 1))
+    assert not squeue()
+
+
 def test_a_row_on_two_machines_is_that_of_two_processes(place: Place) -> None:
     shared = ("trainer.strategy=ddp", "seed=1")
     other = place.sweep("machines", *shared, "trainer.nodes=2")
@@ -169,7 +244,7 @@ def test_what_slurm_refuses_is_told_in_one_sentence(place: Place) -> None:
     assert not squeue()
 
 
-def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> None:
+def test_a_job_asks_for_what_the_settings_say(slurm: one_host_slurm.Daemons, tmp_path: Path) -> None:
     from variations.sweeping.pool import PooledRun
     from variations.sweeping.settings import SlurmSettings
     from variations.sweeping.slurm import SlurmPool
@@ -186,7 +261,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     assert pool.ended() == []
     assert all(pool.alive(key) for key in keys)
     (job,) = re.findall(r"^2 runs in Slurm's queue as job (\d+): \1_0 is a, \1_1 is b\.$", said[0])
-    text = subprocess.run(["scontrol", "show", "job", f"{job}_1"], capture_output=True, text=True, check=True).stdout
+    text = " ".join(described(f"{job}_1"))
     for fact in ("TimeLimit=00:07:00", "MinMemoryNode=1.50G", "CPUs/Task=2", "gpu:2", "Requeue=1"):
         assert fact in text, (fact, text)
     pool.stop()
@@ -202,7 +277,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
 
 @pytest.mark.exhaustive  # the drill itself runs locally; kills and preemption on Slurm are tested above
 @pytest.mark.timeout(900)
-def test_the_whole_drill(slurm: None, words: list[str], tmp_path: Path) -> None:
+def test_the_whole_drill(slurm: one_host_slurm.Daemons, words: list[str], tmp_path: Path) -> None:
     drill = Drill(tmp_path, words, cut_off=1)  # jobs outlive their sweep
     try:
         drill.undisturbed()

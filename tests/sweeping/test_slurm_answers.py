@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from variations.store.atomic import write_json
+from variations.store import lease
+from variations.store.atomic import read_json, write_json
+from variations.store.run_folder import RunFolder
 from variations.sweeping import slurm, slurm_job, slurm_queue
-from variations.sweeping.pool import PooledRun
+from variations.sweeping.control import Control
+from variations.sweeping.overview import Overview
+from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm import SlurmPool
 from variations.sweeping.slurm_queue import Seen
@@ -200,3 +204,135 @@ def test_a_job_that_is_cancelled_while_it_saves_does_not_come_back(
     with pytest.raises(SystemExit) as ended:
         slurm_job.work(slurm_job.Order(str(tmp_path), str(tmp_path / "0.json"), "onehost/abc_0", "a-seed1"))
     assert (ended.value.code, "requeue" in commands) == (code, code == ExitCode.PREEMPTED)
+
+
+@pytest.fixture
+def preempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Make a job whose run is preempted each time; `work()` executes the job and returns its note."""
+    folder, note = RunFolder(tmp_path / "run").create({"seed": 1}), tmp_path / ".slurm" / "abc" / "0.json"
+    note.parent.mkdir(parents=True)
+    job = SimpleNamespace(folder=folder, asked=[], slept=[], refusal="", steps=iter(()))
+
+    def scontrol(line: list[str], **_: object) -> SimpleNamespace:
+        job.asked += [line] if line[1] == "requeue" else []
+        refused = bool(job.refusal) and line[1] == "requeue"
+        return SimpleNamespace(returncode=int(refused), stdout="JobState=RUNNING", stderr=job.refusal)
+
+    def saved(*_: object, **__: object) -> ExitCode:
+        if (step := next(job.steps, None)) is not None:
+            (folder.checkpoints / f"step{step}.ckpt").touch()
+        folder.set_status("interrupted", "stopped; the same command continues the run")
+        return ExitCode.PREEMPTED
+
+    def work() -> dict[str, Any]:
+        order = slurm_job.Order(str(folder.path), str(note), "toy/abc_0", "a-seed1")
+        with pytest.raises(SystemExit) as ended:
+            slurm_job.work(order)
+        found: dict[str, Any] = read_json(note)
+        assert ended.value.code == found["code"]
+        return found
+
+    monkeypatch.setattr(slurm_job, "subprocess", SimpleNamespace(run=scontrol))
+    monkeypatch.setattr(slurm_job, "time", SimpleNamespace(sleep=job.slept.append))
+    monkeypatch.setattr(slurm_job.supervise, "run", saved)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    job.work = work
+    return job
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason", "slept"),
+    [
+        (
+            "slurm_requeue error:\n Job is pending\n",
+            "Slurm did not requeue job 17: slurm_requeue error: Job is pending",
+            [],
+        ),
+        ("", "Slurm did not end job 17, which it was asked to requeue", [600]),
+    ],
+)
+def test_a_job_that_slurm_does_not_requeue_says_so_and_the_sweep_starts_its_row_again(
+    refusal: str, reason: str, slept: list[int], preempted: Any, commands: Any, tmp_path: Path
+) -> None:
+    preempted.refusal = refusal
+    assert preempted.work() == {"code": ExitCode.PREEMPTED, "reason": reason, "job": "17"}
+    assert (preempted.asked, preempted.slept) == ([["scontrol", "requeue", "17"]], slept)
+    assert preempted.folder.state() == "interrupted"
+    held = lease.read(preempted.folder.path)
+    assert held is not None and (held.state, held.key) == ("queued", "toy/abc_0")
+    pool, one = SlurmPool(SlurmSettings(gpus_per_node=0), tmp_path), PooledRun(preempted.folder.path, "a-seed1")
+    pool.adopt(one, "toy/abc_0")
+    assert pool.ended() == [Ended(one, ExitCode.PREEMPTED, reason)]  # which is no failure: see test_control
+    assert pool.alive("toy/abc_0") is False  # so the lease in its name is free
+
+
+def test_a_row_that_is_preempted_in_vain_fails_at_the_third_time_in_a_row(preempted: Any) -> None:
+    preempted.steps = iter([None, None, 4])
+    for _ in range(5):  # a new checkpoint at the third time: counted anew
+        assert preempted.work()["code"] == ExitCode.PREEMPTED
+        assert preempted.folder.state() == "interrupted"
+    reason = (
+        "was preempted 3 times without reaching a new checkpoint: raise hydra.launcher.time_min, or "
+        "hydra.launcher.signal_delay_s if there is not enough time to save."
+    )
+    assert preempted.work() == {"code": ExitCode.FAILED, "reason": reason, "job": "17"}
+    assert len(preempted.asked) == 5
+    status = preempted.folder.status()
+    assert (status.state, status.reason, status.failures) == ("failed", reason, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "reason"),
+    [
+        ("TIMEOUT", None, "it reached its time limit before it could save ({}): raise hydra.launcher.signal_delay_s"),
+        ("DEADLINE", None, "it reached its time limit before it could save ({}): raise hydra.launcher.signal_delay_s"),
+        ("OUT_OF_MEMORY", None, "out of memory ({}): raise hydra.launcher.mem_gb"),
+        ("NODE_FAIL", None, "its machine failed ({})"),
+        ("BOOT_FAIL", None, "its machine failed ({})"),
+        ("PREEMPTED", ExitCode.PREEMPTED, "preempted ({})"),
+        ("CANCELLED", ExitCode.TERMINATED, "cancelled ({})"),
+        ("FAILED", None, "ended as FAILED ({})"),
+    ],
+)
+def test_a_job_that_left_no_note_is_described_by_its_state(
+    state: str, code: ExitCode | None, reason: str, tmp_path: Path
+) -> None:
+    run = PooledRun(tmp_path, "a-seed1")
+    told = slurm._without_note(run, Seen("17_0", state, "None"))
+    assert told == Ended(run, code, reason.format("Slurm job 17_0"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["TIMEOUT", "DEADLINE"])
+def test_a_row_beyond_its_time_limit_is_started_again_as_often_as_one_that_fails(
+    state: str, commands: Any, rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0, poll_s=0.1), tmp_path, say=lambda text: None)
+    queue: dict[tuple[str, int], Seen] = {}
+    pool._queue.look, pool._queue.seconds = lambda: dict(queue), 0.0
+
+    def started(batch: Any) -> None:
+        queue[batch.word, 0] = Seen(str(17 + len(queue)), "RUNNING", "None")
+        write_json(pool._folder / batch.word / slurm.JOB, {"job": str(16 + len(queue)), "runs": []})
+
+    monkeypatch.setattr(pool, "_sbatch", started)
+    (row,) = rows("a", retries=1)
+    sweep = Control(pool, [row], Overview())
+    for launch in (1, 2):
+        sweep.step()
+        sweep.step()  # hands it over
+        assert (row.state, len(queue)) == ("submitted", launch)
+        RunFolder(row.folder.path).set_status("running", step=5)
+        word, number = list(queue)[-1]
+        queue[word, number] = Seen(queue[word, number].job, state, "TimeLimit")
+        monkeypatch.setattr(pool, "room", lambda: 0)  # look at the row before it is started again
+        sweep.step()
+        monkeypatch.setattr(pool, "room", lambda: 1)
+        status = RunFolder(row.folder.path).status()
+        assert status is not None and (status.state, status.step, status.failures) == ("failed", 5, launch)
+        assert row.state == ("pending" if launch == 1 else "failed")
+    assert row.reason == (
+        "it reached its time limit before it could save (Slurm job 18): raise hydra.launcher.signal_delay_s"
+    )
+    sweep.step()
+    assert len(queue) == 2
