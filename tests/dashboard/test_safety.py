@@ -1,6 +1,7 @@
 """The server serves only the run store, and only to this machine."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from variations.dashboard.api import Api
 from variations.dashboard.server import POLICY, Server
 from variations.dashboard.store import Store
+from variations.store import measurements
+from variations.store.atomic import LARGEST
 from variations.store.hidden import HIDDEN, clean, is_secret, without_secrets
 
 SECRET = "the-content-of-another-file"
@@ -210,6 +213,42 @@ def test_a_damaged_folder_is_shown_as_damaged_beside_the_others(
     assert told in entries["q/bad/seed1"]["reason"]
     assert (entries["q/bad/seed1"]["state"], entries["q/good/seed1"]["state"]) == ("broken", "finished")
     assert told in client.json("/api/run/q/bad/seed1")["reason"]
+
+
+def read_so_far() -> int:
+    """Return the number of bytes that this process, the server included, has read from files."""
+    (line,) = [line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("rchar:")]
+    return int(line.split()[1])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts what a process reads")
+@pytest.mark.parametrize(
+    ("name", "most", "told"),
+    [
+        ("config.yaml", LARGEST, "it is larger than 64 MiB"),
+        ("status.json", LARGEST, "it is larger than 64 MiB"),
+        ("result.json", LARGEST, "it is larger than 64 MiB"),
+        ("metrics.jsonl", measurements.LARGEST, "metrics.jsonl is larger than 1024 MiB, and is not read"),
+        ("metrics.jsonl.gz", measurements.LARGEST, "metrics.jsonl.gz is larger than 1024 MiB, and is not read"),
+    ],
+)
+def test_a_file_that_is_too_large_is_shown_as_damaged_beside_the_others_and_not_read(
+    name: str, most: int, told: str, client: Any, run: Callable[..., Path]
+) -> None:
+    folder = run("q", "bad", 1)
+    run("q", "good", 1)
+    (folder / name.removesuffix(".gz")).rename(folder / name)
+    os.truncate(folder / name, most + 1)  # a hole, which takes no space
+    before = read_so_far()
+    client.json("/api/index")
+    entries = {entry["id"]: entry for entry in client.json("/api/sweep/q")["runs"]}
+    assert told in entries["q/bad/seed1"]["reason"]
+    assert (entries["q/bad/seed1"]["state"], entries["q/good/seed1"]["state"]) == ("broken", "finished")
+    for path in ("run/q/bad/seed1", "compare?ids=q/good/seed1,q/bad/seed1", "curves/q/bad/seed1"):
+        client.ask(f"/api/{path}")
+    assert told in client.json("/api/run/q/bad/seed1")["reason"]
+    assert client.json("/api/run/q/good/seed1")["state"] == "finished"
+    assert read_so_far() - before < LARGEST // 4
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

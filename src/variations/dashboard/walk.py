@@ -17,6 +17,7 @@ from typing import Any
 
 from variations.configuration.places import SEED_FOLDER
 from variations.store.ledger import RunFolder
+from variations.store.measurements import LARGEST
 from variations.system.errors import UserError
 from variations.system.file_times import is_settled
 
@@ -41,6 +42,7 @@ class Found:
     state: str
     fault: str | None = None
     files: tuple[str, ...] = ()
+    """Names of the watched files that may be read."""
     changed: float = 0.0
     """Time at which status.json was written, in seconds."""
     settled: bool = False
@@ -53,7 +55,7 @@ class Found:
 
     @property
     def measured(self) -> bool:
-        """Whether it has measurements."""
+        """Whether it has measurements that may be read."""
         return any(name in self.files for name in METRICS)
 
     @property
@@ -214,6 +216,8 @@ def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) 
     fault: str | None = None
     settled = is_settled(max(*times[1::EACH], *times[2::EACH], 0, 0))
     try:
+        if large := _too_large(times):
+            raise UserError(f"{', '.join(large)} is larger than {LARGEST >> 20} MiB, and is not read")
         state = run.shown_state()
     except UserError as error:
         state, fault = "broken", str(error)
@@ -225,10 +229,18 @@ def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) 
     return _seen(found, modified, times)
 
 
+def _too_large(times: Times) -> list[str]:
+    """Names of measurements that are too large to be read."""
+    sizes = zip(times[::EACH], times[3::EACH], strict=True)
+    return [name for name, size in sizes if name in METRICS and size > LARGEST]
+
+
 def _found(name: str, path: str, times: Times, state: str, fault: str | None, *, settled: bool) -> Found:
     stamp = hashlib.sha256(f"{times} {state} {fault}".encode()).hexdigest()[:16]
     changed = times[times.index("status.json") + 1] / 1e9 if "status.json" in times else 0.0
-    return Found(name, path, stamp, state, fault, times[::EACH], changed, settled)
+    large = _too_large(times)
+    files = tuple(file for file in times[::EACH] if file not in large)
+    return Found(name, path, stamp, state, fault, files, changed, settled)
 
 
 def _seen(run: Found, modified: int, times: Times) -> Seen:

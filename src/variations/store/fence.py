@@ -36,8 +36,17 @@ def build(folder: Path, lease: str) -> None:
         lease: Number and token of our lease, as in `7-1f0e`.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder cannot be written; of our own fence nothing is left.
     """
+    try:
+        _build(folder, lease)
+    except OSError:
+        leave(folder, lease)
+        raise
+    join(folder, lease)
+
+
+def _build(folder: Path, lease: str) -> None:
     number = int(lease.partition("-")[0])
     if (folder / "config.yaml").is_file():  # a run; other folders have leases too
         for name in PLACES:
@@ -53,7 +62,6 @@ def build(folder: Path, lease: str) -> None:
         for former in place.glob(f".former{PREFIX}*"):
             shutil.rmtree(former, ignore_errors=True)
         (place / f"{PREFIX}{lease}").mkdir()
-    join(folder, lease)
 
 
 def join(folder: Path, lease: str) -> None:

@@ -12,6 +12,9 @@ from variations.store import fence
 from variations.store.atomic import json_text, read_stored, replaced, stored_path, usable
 from variations.system.errors import UserError, read_fault
 
+LARGEST = 1 << 30
+"""The largest file that is drawn, in bytes: a million lines, which take several times that memory."""
+
 
 class Measurements:
     """The lines of a run's metrics.jsonl, oldest first. Only the holder of the run's lease writes them."""
@@ -77,8 +80,13 @@ class Measurements:
         return found
 
     def curve(self, key: str) -> list[tuple[float, float]]:
-        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read."""
+        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read.
+
+        A file larger than LARGEST is not read.
+        """
         try:
+            if (file := stored_path(self.path)) is not None and file.stat().st_size > LARGEST:
+                return []
             measured = self.read(having=f'"{key}"')  # a long run has a thousand others
         except (OSError, UserError):
             return []

@@ -21,7 +21,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -423,10 +423,17 @@ class RunFolder:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        with replaced(self.log) as temporary, self.log.open("rb") as former, temporary.open("xb") as log:
-            shutil.copyfileobj(former, log)
+        try:
+            with replaced(self.log) as temporary, self.log.open("rb") as former, temporary.open("xb") as log:
+                shutil.copyfileobj(former, log)
+        except OSError:  # the disk may have refused to flush the folder that has the copy already: the error goes there
+            self._print_to_log(prints)
+            raise
+        self._print_to_log(prints)
+
+    def _print_to_log(self, descriptors: Sequence[int]) -> None:
         with self.log.open("ab", buffering=0) as log:
-            for number in prints:
+            for number in descriptors:
                 os.dup2(log.fileno(), number)
 
     def write_result(self, result: Mapping[str, Any]) -> None:

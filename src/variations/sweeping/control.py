@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from variations.store.atomic import disk_refusals_told
 from variations.store.lease import Lease, Record, Watch, read
 from variations.store.status import Status
 from variations.sweeping.outcomes import DONE, Outcome
@@ -115,7 +116,8 @@ class Control:
                 return
             if outcome.state == "pending" and self.sources.ready(outcome):
                 try:
-                    self._start(outcome)
+                    with disk_refusals_told():
+                        self._start(outcome)
                 except (UserError, OSError) as error:
                     self._give_back(outcome)
                     outcome.refused = getattr(error, "exit_code", None) == ExitCode.USAGE
