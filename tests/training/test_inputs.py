@@ -1,6 +1,8 @@
 """A run resumes only with the inputs that it was started with, and uses the vocabulary that it was trained with."""
 
+import json
 import shutil
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from variations.configuration.schema import RunConfig
 from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder, workplace
 from variations.system.errors import RunFailedError, UserError
+from variations.tasks.translation.data import tokens
 from variations.training.step import Step
 from variations.training.weights import load_network
 
@@ -167,6 +170,31 @@ def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfi
     with pytest.raises(UserError, match=r"subwords\.model"):
         run.execute(config)
     assert (folder.path / "subwords.model").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_ids_that_other_code_has_prepared_from_the_same_texts_are_named_and_replace_nothing(
+    stopped: tuple[RunConfig, RunFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a change of the preparation, which leaves texts and vocabulary as they were: it drops a pair."""
+    config, folder = stopped
+    before, write = contents(folder), tokens._write
+
+    def prepared_otherwise(place: Path, pairs: Any, subwords: Any, longest: int | None) -> dict[str, Any]:
+        return write(place, islice(pairs, longest and 202), subwords, longest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokens, "_write", prepared_otherwise)
+        patch.setattr(tokens, "cache_folder", lambda data: tmp_path / "cache")  # in which nothing is prepared yet
+        with pytest.raises(UserError, match="other inputs: the sub-word ids of the training text has changed since"):
+            run.execute(config)
+    after = contents(folder)
+    assert json.loads(after.pop("status.json"))["state"] == "failed"
+    del before["status.json"]
+    assert after == before
+    run.execute(config)
+    assert folder.finished()
+    assert [line["step"] for line in folder.measurements.read()] == list(range(1, 13))
 
 
 @pytest.mark.slow

@@ -101,7 +101,9 @@ class TranslationData(PairsData):
         for name in {"dev", "test", *self.config.decode.sets}:
             self.encoded(name)  # read now, as the fingerprints are: a file may change while the run trains
         refuse_edited(self._texts)
+        texts = fingerprints.texts(self.corpus, self.config.decode.sets)
+        facts = texts | kept | fingerprints.prepared(self.train_tokens)
+        inputs.refuse_changed(folder, facts)  # before the card of the former ids is replaced
         stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
         write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))
-        texts = fingerprints.texts(self.corpus, self.config.decode.sets)
-        return texts | kept | fingerprints.prepared(self.train_tokens)
+        return facts
