@@ -1,18 +1,23 @@
-"""A search of real runs whose controller is killed during a trial, then restarted with the same command."""
+"""A search whose controller is killed during a trial, then restarted: with quick processes as runs, and real ones."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from variations.searching.definition import define
+from variations.searching.search import Search
 from variations.searching.study import Study
 from variations.store.run_folder import RunFolder
+
+from .conftest import QuickPool
 
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 STEPS, TRIALS = 40, 3
@@ -70,15 +75,82 @@ def ends(run: RunFolder) -> int:
     return len(re.findall(r"^== \S+: finished$", run.log.read_text(encoding="utf-8"), flags=re.MULTILINE))
 
 
-def uninterrupted(store: Path, reached: list[float]) -> list[dict[str, object]]:
+def uninterrupted(words: tuple[str, ...], store: Path, reached: list[float]) -> list[dict[str, object]]:
     """Return the proposals of an uninterrupted search whose trials reach these values in order."""
-    study = Study(define((*WORDS, f"runs={store}")))
+    study = Study(define((*words, f"runs={store}")))
     proposed = []
     for value in reached:
         number, values = study.reserve("me") or (-1, {})
         study.tell(number, "COMPLETE", [value])
         proposed.append(values)
     return proposed
+
+
+QUICK = (
+    "sweep.name=probe",
+    f"sweep.search.trials={TRIALS}",
+    "sweep.search.sampler=tpe",
+    "sweep.search.startup=1",
+    "sweep.lease_seconds=6",
+    "model.dropout=interval(0,0.4)",
+    "decode.sets=[dev]",
+    "logger=none",
+)
+CONTROLLER = """
+import sys
+from pathlib import Path
+from searching.conftest import QuickPool
+from variations.searching.definition import define
+from variations.searching.search import Search
+from variations.searching.study import Study
+
+definition, tell = define(tuple(sys.argv[1:])), Study.tell
+
+def told(study, *arguments, **named):
+    (definition.home / "hold").touch()  # the second trial will not end
+    tell(study, *arguments, **named)
+
+Study.tell = told
+Search(definition, QuickPool(1)).run()
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_search_of_quick_runs_goes_on_with_its_study(tmp_path: Path) -> None:
+    words = (*QUICK, f"runs={tmp_path}")
+    order, hold = tmp_path / "probe/order.txt", tmp_path / "probe/hold"
+
+    def begun() -> list[str]:
+        return order.read_text().split() if order.exists() else []
+
+    paths = os.pathsep.join(str(TRAIN.parents[1] / name) for name in ("src", "tests"))
+    line = [sys.executable, "-c", CONTROLLER, *words]
+    killed = subprocess.Popen(
+        line,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        waited(killed, lambda: begun() == ["trial0/seed1", "trial1/seed1"])
+    finally:
+        with suppress(ProcessLookupError):  # it ended too early
+            os.killpg(killed.pid, signal.SIGKILL)  # its run as well: on Linux, runs end with their search
+        killed.communicate()
+    held = Study(define(words)).trials()
+    assert [trial.state.name for trial in held] == ["COMPLETE", "RUNNING"]
+
+    hold.unlink()
+    Search(define(words), QuickPool(1)).run()
+    trials = Study(define(words)).trials()
+    assert [trial.state.name for trial in trials] == ["COMPLETE"] * TRIALS
+    assert [trial.params for trial in trials[:2]] == [trial.params for trial in held]
+    assert begun() == ["trial0/seed1", "trial1/seed1", "trial1/seed1", "trial2/seed1"]
+    reached = [trial.value for trial in trials]
+    assert reached[0] == held[0].value
+    assert [trial.params for trial in trials] == uninterrupted(QUICK, tmp_path / "other", reached)
 
 
 @pytest.mark.exhaustive
@@ -116,7 +188,7 @@ def test_a_killed_search_goes_on_with_its_study_and_does_no_trial_twice(tmp_path
     assert sorted(path.name for path in (store / "probe").glob("trial*")) == [f"trial{n}" for n in range(TRIALS)]
     reached = [(run.result() or {})["loss"]["dev_ppl"] for run in runs]
     assert [trial.value for trial in trials] == reached
-    assert [trial.params for trial in trials] == uninterrupted(tmp_path / "other", reached)
+    assert [trial.params for trial in trials] == uninterrupted(WORDS, tmp_path / "other", reached)
     assert (first.stat().st_mtime_ns, first.stat().st_ino) == before
     assert ([starts(run) for run in runs], [ends(run) for run in runs]) == ([1, 2, 1], [1, 1, 1])
     for run in runs:

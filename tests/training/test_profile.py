@@ -1,7 +1,13 @@
 """`profile=auto` and `profile=reference` train the same model; the choice is reported and stored."""
 
 import json
+import os
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +15,7 @@ import torch
 from suite import sampled
 
 from variations.commands import run
+from variations.configuration.schema import TrainerConfig
 from variations.store.environment import code_hash, version
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted
@@ -167,3 +174,35 @@ def test_a_fast_product_is_taken_only_where_it_is_float32(
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", product)
     assert matmul_precision() == torch.get_float32_matmul_precision() == chosen
+
+
+def may_start(threads: int) -> bool:
+    """Return whether the limits of user and container leave room for this many threads."""
+    limits = [path.read_text().strip() for path in Path("/sys/fs/cgroup").glob("pids.max")]
+    limits += [str(resource.getrlimit(resource.RLIMIT_NPROC)[0])]
+    return all(not limit.isdigit() or int(limit) > threads for limit in limits)
+
+
+MOST_THREADS = """
+import sys
+import torch
+from variations.training import performance
+
+threads = int(sys.argv[1])
+chosen = performance.apply("auto", "cpu", threads, {})
+assert chosen["threads"] == torch.get_num_threads() == threads, chosen
+a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+assert torch.allclose((a @ b)[0, 0], a[0] @ b[:, 0], atol=1e-2)
+print("alive")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not may_start(4096), reason="this user or container may not start thousands of threads")
+def test_the_largest_number_of_threads_that_is_accepted_computes() -> None:
+    (threads,) = [item for item in fields(TrainerConfig) if item.name == "threads"]
+    most = threads.metadata["bounds"]["le"]
+    line = [sys.executable, "-c", MOST_THREADS, str(most)]
+    variables = os.environ | {"OMP_WAIT_POLICY": "passive"}  # a thread that waits leaves its core to the others
+    done = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
