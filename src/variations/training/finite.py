@@ -100,9 +100,8 @@ class Guard:
             mine = seen.where + (f", with the training items {', '.join(map(str, rows))}, …" if rows else "")
         found = self.ranks.gather(mine)
         what = "loss" if any(found) else "gradient"
-        if (
-            not any(found) and len(found) > 1 and not applied
-        ):  # the gradient has been averaged, so that it is bad on all
+        # Averaged over ranks, the gradient is bad on all: each computes its own again, unless the weights have changed.
+        if not any(found) and len(found) > 1 and not applied:
             found = self.ranks.gather(seen.where if self.at_fault() else None)
         at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]
         return f"The {what} is not finite at step {seen.step} ({'; '.join(at_fault) or seen.where})."
