@@ -225,11 +225,11 @@ def test_test_pairs_in_the_training_text_are_counted_and_reported(
 
 
 def test_pairs_with_equal_sub_words_are_the_same_pair(tmp_path: Path) -> None:
-    """White space and forms of Unicode do not reach the network; case does, unless it is lowered."""
+    """White space, zero-width characters and forms of Unicode do not reach the network; case may."""
     files = {
         "train.en": "The caf\u00e9.\nA cat.\nA dog.\n",
         "train.de": "Das Caf\u00e9.\nEine Katze.\nEin Hund.\n",
-        "test.en": "The cafe\u0301.\nA  cat. \nA DOG.\nA bird.\n",
+        "test.en": "The\u200bcafe\u0301.\ufeff\nA  cat. \nA DOG.\nA bird.\n",
         "test.de": "Das Cafe\u0301.\n Eine Katze.\nEIN HUND.\nEin Vogel.\n",
     }
     write(tmp_path / "text", {**TEXT, **files})

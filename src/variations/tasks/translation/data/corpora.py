@@ -32,7 +32,7 @@ from variations.tasks.translation.data.textfiles import (
 from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
-SURVEY_VERSION = 3
+SURVEY_VERSION = 4
 LARGE = 20_000_000
 """Bytes of training text above which a status line is shown while it is checked."""
 LINES_LOOKED_AT = 1_000

@@ -21,7 +21,7 @@ from variations.system.errors import DataError, UserError
 from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data.corpora import Corpus, TextPair, cache_folder
-from variations.tasks.translation.data.textfiles import iterate_pairs
+from variations.tasks.translation.data.textfiles import NORMALISATION, iterate_pairs
 
 MODEL_FILE = "subwords.model"
 TRAINED_ON = 2_000_000
@@ -151,7 +151,7 @@ def _train(pair: "TextPair", data: DataConfig, pairs: int) -> bytes:
             model_type="bpe",
             vocab_size=data.vocabulary,
             character_coverage=1.0 if pairs <= SMALL else 0.9999,
-            normalization_rule_name="nmt_nfkc",
+            normalization_rule_name=NORMALISATION,
             byte_fallback=False,
             pad_id=PAD,
             bos_id=BOS,

@@ -7,12 +7,12 @@ mark at the start are removed.
 
 import gzip
 import hashlib
-import unicodedata
 import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ BLOCK = 1 << 20
 QUICK = 200 << 20
 """Largest file, in bytes, whose lines are counted before any work: it takes a fraction of a second."""
 BOM = b"\xef\xbb\xbf"
+NORMALISATION = "nmt_nfkc"
+"""SentencePiece's rule: Unicode NFKC; white space, zero-width and control characters become one space or nothing."""
 NAMED_LINES = 10
 """Number of blank lines that are listed by number."""
 
@@ -210,8 +212,15 @@ def pair_keys(source: Path, target: Path, *, lowercase: bool = False) -> list[in
 
 def _key(pair: tuple[str, str], lowercase: bool) -> int:
     lines = tuple(line.lower() for line in pair) if lowercase else pair
-    forms = (line if line.isascii() else unicodedata.normalize("NFKC", line) for line in lines)
-    return hash(tuple(" ".join(line.split()) for line in forms))
+    return hash(tuple(map(_normaliser().normalize, lines)))
+
+
+@cache
+def _normaliser() -> Any:
+    """What SentencePiece does to text before it is split into sub-words."""
+    from sentencepiece import SentencePieceNormalizer
+
+    return SentencePieceNormalizer(rule_name=NORMALISATION)
 
 
 def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[str, str]]:
