@@ -104,7 +104,8 @@ def _environment(run: Found) -> dict[str, Any]:
     if diff := found.get("git.diff"):  # too long to be shown side by side
         digest = hashlib.sha256(str(diff).encode()).hexdigest()[:8]
         found["git.diff"] = f"{len(str(diff).splitlines())} lines ({digest})"
-    return found
+    # Not only data: the code of the user's own classes is among them.
+    return {f"inputs.{key.removeprefix('data.')}" if key.startswith("data.") else key: found[key] for key in found}
 
 
 # Scores ---------------------------------------------------------------------------------------------------------------
