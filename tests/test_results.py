@@ -34,7 +34,7 @@ AGAIN = "run `make results` and commit what it writes"
 
 
 README_FIGURES = {
-    "docs/claims.md": ["0.75", "0.44", "0.90", "−3.53", "−4.80", "−2.26"],
+    "docs/claims.md": ["0.75", "0.44", "0.90", "−3.53", "[−4.80, −2.26]"],
     "docs/results/multi30k_published.md": ["40.90", "41.02"],
     "docs/results/GPU.md": ["0.12", "0.31"],
 }
@@ -126,7 +126,8 @@ def test_the_learning_curves_are_those_of_the_records(tmp_path: Path) -> None:
 def test_figures_in_the_text_of_the_readme_are_those_of_the_pages(page: str) -> None:
     for figure in README_FIGURES[page]:
         for name in ("README.md", page):
-            assert re.search(rf"(?<![\d.]){figure}(?!\d)", (ROOT / name).read_text(encoding="utf-8")), (figure, name)
+            text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", text), (figure, name)
 
 
 @pytest.mark.parametrize(

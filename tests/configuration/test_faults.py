@@ -122,12 +122,17 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no package of a callback": (
         {"callbacks": {"x": {"_target_": "nosuch.Boom"}}},
-        "callbacks.x._target_=nosuch.Boom: cannot import nosuch (No module named 'nosuch'). Install its package",
+        "callbacks.x._target_=nosuch.Boom: there is no package nosuch. Install its package",
     ),
     "no class of a callback": (
         {"callbacks": {"x": {"_target_": "suite.Boom"}}},
-        "callbacks.x._target_=suite.Boom: suite has no Boom: check the name after the last dot.",
+        "callbacks.x._target_=suite.Boom: suite has no Boom.",
     ),
+    "no module of a callback": (
+        {"callbacks": {"x": {"_target_": "json.nosub.Boom"}}},
+        "callbacks.x._target_=json.nosub.Boom: json has no nosub.",
+    ),
+    "no package at all": ({"callbacks": {"x": {"_target_": "Boom"}}}, "name a class as package.module.Class."),
     "no package of a logger": (
         {"logger__further": {"x": {"_target_": "lightning.Boom"}}},
         "logger.further.x._target_=lightning.Boom: there is no package lightning. Install its package",

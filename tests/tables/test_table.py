@@ -462,7 +462,8 @@ def test_footnotes_state_pairs_that_were_left_out_and_sets_with_names_of_their_o
 ) -> None:
     config = configuration(data__train_pairs=400, data__test="test_2017_mscoco", recipe__batch_tokens=1000)
     make_run("papers", "base", 1, 30.0, config=config, dropped_pairs=340)
-    told = "the first 400 training pairs, without 340 blank or long ones (data.max_length), test set test_2017_mscoco"
+    left_out = "without 340 pairs that were blank or longer than data.max_length"
+    told = f"the first 400 training pairs, {left_out}, test set test_2017_mscoco"
     (text,) = [text for text in read(seeds=[1]).remarks if text.startswith("Measured on ")]
     assert f"Measured on toy en-de, {told}, recipe quick" in text and ", up to 1,000 tokens a batch" in text
 

@@ -198,7 +198,7 @@ print("alive")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not may_start(4096), reason="this user or container may not start thousands of threads")
+@pytest.mark.skipif(not may_start(8192), reason="this user or container may not start thousands of threads")
 def test_the_largest_number_of_threads_that_is_accepted_computes() -> None:
     (threads,) = [item for item in fields(TrainerConfig) if item.name == "threads"]
     most = threads.metadata["bounds"]["le"]

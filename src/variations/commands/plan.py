@@ -114,8 +114,11 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.planning.price import bill
 
-    runs, left = (sum(map(len, each)) for each in zip(*((row.launches, row.left) for row in rows), strict=True))
-    print(f"{_plural(len(rows), 'row')}, {left} of {_plural(runs, 'run')} left.", file=sys.stderr, flush=True)
+    launched = [row for row in rows if row.launches]
+    runs, left = (sum(len(getattr(row, name)) for row in launched) for name in ("launches", "left"))
+    if runs:
+        told = f"{_plural(len(launched), 'row')}, {left:,} of {_plural(runs, 'run')} left."
+        print(told, file=sys.stderr, flush=True)
     found = bill(rows, config.devices, config.limit, fresh=config.fresh)
     known = [price for price in found.prices if price.cost or price.exhausted]
     if not known and (faults := dict.fromkeys(price.fault for price in found.prices if price.fault)):

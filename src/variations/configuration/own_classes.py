@@ -1,5 +1,6 @@
 """Classes of other packages, which a configuration names as `package.module:Class`."""
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -7,7 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from variations.system.errors import ConfigError, UserError
 from variations.system.exceptions import raised
@@ -47,37 +48,60 @@ def class_named(key: str, name: str) -> type:
 
 
 LARGE = ("pytorch_lightning", "lightning", "lightning_fabric", "torch", "hydra", "variations")
-"""Packages that take seconds to import; a wrong name in them is found when a run begins."""
+"""Packages in which a wrong name is found when a run begins: what they export is not written in one file."""
 
 
 def refuse_missing(key: str, target: str) -> None:
-    """Check that `package.module.Class` can be imported. Of LARGE, only the package is looked for.
+    """Check that `package.module.Class` exists, without importing its module, which may take seconds.
 
     Args:
         key: The configuration's key, for the message.
         target: What is named.
 
     Raises:
-        ConfigError: There is no such module or class, or the module cannot be imported.
+        ConfigError: There is no such package or class, or its module imports a package that is not installed.
     """
-    package = target.partition(".")[0]
-    if package in LARGE:
-        if importlib.util.find_spec(package) is None:
-            raise ConfigError([f"{key}={target}: there is no package {package}. {INSTALL}"])
-        return
+    names = target.split(".")
+    if len(names) < 2 or not all(map(str.isidentifier, names)):
+        raise ConfigError([f"{key}={target}: name a class as package.module.Class."])
+    if not _is_installed(names[0]):
+        raise ConfigError([f"{key}={target}: there is no package {names[0]}. {INSTALL}"])
     module = module_of(target)
-    if (file := file_of(module)) is not None:
-        is_as_imported(file)
+    file = file_of(module) if names[0] not in LARGE else None
+    if file is None:
+        return
     try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError([f"{key}={target}: cannot import {module} ({error}). {INSTALL}"]) from error
-    except Exception as error:
-        raise ConfigError([f"{key}={target}: {raised(error)}."]) from error
-    for name in target.removeprefix(f"{module}.").split("."):
-        if not hasattr(found, name):
-            raise ConfigError([f"{key}={target}: {module} has no {name}: check the name after the last dot."])
-        found = getattr(found, name)
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError as error:
+        raise ConfigError([f"{key}={target}: {file}, line {error.lineno}: {error.msg}."]) from error
+    imported = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    for package in dict.fromkeys(name.partition(".")[0] for name in imported):
+        if not _is_installed(package):
+            raise ConfigError([f"{key}={target}: {module} imports {package}, which is not installed."])
+    declared, name = _declared(tree), target.removeprefix(f"{module}.").partition(".")[0]
+    if declared is not None and name not in declared:
+        raise ConfigError([f"{key}={target}: {module} has no {name}."])
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a module that was made without a file
+        return package in sys.modules
+
+
+def _declared(tree: ast.Module) -> set[str] | None:
+    """Names that a module may define; None if it may have others, by `import *` or `__getattr__`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return None if found & {"*", "__getattr__"} else found
 
 
 _first_seen: dict[Path, str] = {}

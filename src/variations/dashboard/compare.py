@@ -53,7 +53,7 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     if any((one.result.get("restarts") or 1) > 1 for one, alike in zip(known, same, strict=True) if alike):
         notes.append(RESTARTED)
     tested = [
-        TestedRun(run.folder, one.config, one.result if alike else {})
+        TestedRun(run.folder, one.config, one.result if alike else {}, partial(store.curve, run))
         for run, one, alike in zip(runs, known, same, strict=True)
     ]
     pairs = _Pairs(store, [run.id for run in runs], tested, task)

@@ -165,7 +165,7 @@ class Store:
         with self._lock:
             facts = self._of(run)
             if key not in facts.curves:
-                points = run.folder.measurements.curve(key)
+                points = run.folder.measurements.curve(key) if run.measured else []
                 facts.curves[key], facts.new = [[x for x, _ in points], [y for _, y in points]], True
             steps, values = facts.curves[key]
             return list(zip(steps, values, strict=True))

@@ -42,7 +42,8 @@ def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str]
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if first[number]]
     seeds = max(item.seeds for item in first if item)
-    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *_averaged(rows), *_apart(rows, metric)]))
+    averaged = _averaged([row for number, row in enumerate(rows) if first[number]])
+    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *averaged, *_apart(rows, metric)]))
     return figure
 
 

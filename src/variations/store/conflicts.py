@@ -102,8 +102,8 @@ def _listed(changes: Changes) -> str:
 
 
 _REMEDIES = (
-    "To name the stored run, give the keys that you changed their stored values (others may follow from them); or give "
-    "this run another name (name=…, a sweep: sweep.name=…)"
+    "If you mean the stored run, type its values of the keys that you changed (others may follow from them). Otherwise "
+    "give this run another name (name=…, a sweep: sweep.name=…)"
 )
 """The first words of what can be done."""
 

@@ -36,7 +36,7 @@ def build(folder: Path, lease: str) -> None:
         lease: Number and token of our lease, as in `7-1f0e`.
 
     Raises:
-        OSError: the folder cannot be written; of our own fence nothing is left.
+        OSError: the folder cannot be written; our own fence is removed, if the disk still allows it.
     """
     try:
         _build(folder, lease)

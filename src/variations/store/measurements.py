@@ -13,7 +13,7 @@ from variations.store.atomic import json_text, read_stored, replaced, stored_pat
 from variations.system.errors import UserError, read_fault
 
 LARGEST = 1 << 30
-"""The largest file that is drawn, in bytes: a million lines, which take several times that memory."""
+"""The largest file that the dashboard reads, in bytes: a million lines, which take several times that memory."""
 
 
 class Measurements:
@@ -80,13 +80,8 @@ class Measurements:
         return found
 
     def curve(self, key: str) -> list[tuple[float, float]]:
-        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read.
-
-        A file larger than LARGEST is not read.
-        """
+        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read."""
         try:
-            if (file := stored_path(self.path)) is not None and file.stat().st_size > LARGEST:
-                return []
             measured = self.read(having=f'"{key}"')  # a long run has a thousand others
         except (OSError, UserError):
             return []

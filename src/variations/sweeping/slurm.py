@@ -304,22 +304,25 @@ class SlurmPool:
         held: dict[str, list[str]] = {}
         for key in keys:
             seen = self._seen(self._parts(key))
-            if seen is None or seen.state not in ("PENDING", "REQUEUE_HOLD") or seen.job in self._told:
+            if seen is None or seen.state not in ("PENDING", *HELD) or seen.job in self._told:
                 continue
-            if seen.state == "REQUEUE_HOLD" or any(word in seen.reason for word in NEVER):
+            if seen.state in HELD or any(word in seen.reason for word in NEVER):
                 self._told.add(seen.job)
                 held.setdefault(seen.reason, []).append(seen.job)
         for reason, jobs in held.items():
             subject = f"Slurm job {jobs[0]} will not start by itself"
             if len(jobs) > 1:
                 subject = f"Slurm jobs {', '.join(jobs)} will not start by themselves"
-            release = f"; scontrol release {' '.join(jobs)} lets held jobs start" if "held" in reason.lower() else ""
+            by_us = ("held" in reason.lower() or "Hold" in reason) and "Admin" not in reason
+            release = f"; scontrol release {' '.join(jobs)} lets held jobs start" if by_us else ""
             self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}{release}")
 
 
+HELD = ("REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+"""States of jobs that Slurm holds."""
 NEVER = (
-    *("Held", "held", "PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied"),
-    "BadConstraints",
+    *("Held", "held", "Hold", "BadConstraints", "DependencyNeverSatisfied"),
+    *("PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit"),
 )
 """Words in the reason that Slurm gives for a waiting job which will never start."""
 

@@ -180,8 +180,8 @@ def _decoding(config: Any) -> Iterator[Fault]:
     if (n := config.decode.nbest) != 1:
         yield Fault(
             ("decode.nbest",),
-            f"decode.nbest={n}: a run stores one output of each sentence, so leave it at 1. `translate.py nbest={n}` "
-            "gives several.",
+            f"decode.nbest={n}: a run stores one output of each sentence, so leave it at 1."
+            + (f" `translate.py nbest={n}` gives several." if config.task == "translation" else ""),
         )
 
 

@@ -221,7 +221,7 @@ class Measures(Task):
         case = ", lower-cased" if data.get("lowercase") else ""
         part = f", the first {data['train_pairs']:,} training pairs" if data.get("train_pairs") else ""
         if dropped := result.get("dropped_pairs"):
-            part += f", without {dropped:,} blank or long ones (data.max_length)"
+            part += f", without {dropped:,} pairs that were blank or longer than data.max_length"
         named = {key: str(data[key]) for key in ("dev", "test") if data.get(key) not in (*_USUAL_STEMS, None)}
         sets = "".join(f", {key} set {stem}" for key, stem in named.items())
         return (
