@@ -125,6 +125,8 @@ class SweepKeys:
         found = sorted({*named, *others})
         if not found:
             return
+        rows = {row.row for row in define(self.sweep).rows}
+        others = [name for name in others if any((self.store / name / row).is_dir() for row in rows)]
         if others := [name for name in others if name != SINGLE]:  # this sweep's, under another name?
             near = did_you_mean(str(self.sweep.name), others)
             other = others[0] if len(others) == 1 else "NAME"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from variations.commands.cli import command, typed, typed_settings
-from variations.commands.stored import SweepKeys, put
+from variations.commands.stored import RECORDS, SweepKeys, put
 from variations.configuration.doors import typed_again
 from variations.configuration.extras import need
 from variations.configuration.places import spelled
@@ -134,6 +134,7 @@ def _put(table: Table, config: TableConfig) -> None:
 def _advice(home: Path, runs: Sequence[SeedRun]) -> str:
     """How to train the runs of this table. A sweep that has begun in `home` may have had further overrides."""
     chosen = [word for word in typed() if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
+    chosen = [word for word in chosen if word != f"runs={RECORDS}"]  # nothing is trained there
     begun = any(run.state != "absent" for run in runs)
     if begun or not any(word.startswith("sweep=") for word in chosen):
         return "To continue them, repeat the commands that started them."

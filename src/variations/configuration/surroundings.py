@@ -5,6 +5,8 @@ is made.
 """
 
 import os
+from itertools import islice
+from pathlib import Path
 
 from variations.configuration.extras import EXTRAS, lacking
 from variations.configuration.schema import RunConfig
@@ -14,7 +16,18 @@ from variations.system.processes import cores
 
 def faults(config: RunConfig) -> list[str]:
     """What is missing here, one sentence each; empty if the run can start."""
-    return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
+    return [*named(config.task).missing(config), *_devices(config), *_logger(config), *_records(config)]
+
+
+def _records(config: RunConfig) -> list[str]:
+    """A store of records, whose runs have no checkpoints; the first folders are looked at."""
+    folders = islice(Path(config.runs).expanduser().glob("*/*/seed*"), 20)
+    if not any((folder / "metrics.jsonl.gz").is_file() for folder in folders):
+        return []
+    return [
+        f"runs={config.runs} contains records of runs, in which nothing can be trained: leave it out, or name another "
+        "folder. `record.py` adds finished runs to the records."
+    ]
 
 
 WANDB_MODES = ("online", "offline", "shared", "disabled", "run", "dryrun")

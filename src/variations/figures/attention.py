@@ -167,15 +167,16 @@ def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | No
     boxes = 0.045 * len(heads) if queries is not None else 0.0
     for j, word in enumerate(found.keys):
         panel.text(1.03 + boxes, j, word, ha="left", va="center", fontsize=9, parse_math=False)
+    apart = min(0.09, 0.6 / len(heads))  # lines of heads that agree would hide each other
     for order, head in enumerate(heads):
-        _bundle(panel, found.weights[head], asked, head)
+        _bundle(panel, found.weights[head], asked, head, apart * (order - (len(heads) - 1) / 2))
         if queries is not None and asked:
             _boxes(panel, found.weights[head][asked].mean(axis=0), 1.02 + 0.045 * order, head)
     panel.text(-0.03, -0.8, "query", ha="right", va="center", fontsize=8, color="#777777")
     panel.text(1.03 + boxes, -0.8, "key", ha="left", va="center", fontsize=8, color="#777777")
     looks = [(f"head {head + 1}", {"color": _colour(head), "ls": _dashes(head), "lw": 2.4}) for head in heads]
     note = f"{found.title}; lines of weight below {WEAKEST:g} are left out"
-    legend(figure, looks, min(4, len(heads)), note, fontsize=8, handlelength=2.5)
+    legend(figure, looks, min(4, len(heads)), note, fontsize=8, handlelength=4.5)
     return figure
 
 
@@ -193,7 +194,7 @@ def _tone(lit: bool, everything: bool) -> dict[str, Any]:
     return {"weight": "bold"} if lit else {"color": "#999999"}
 
 
-def _bundle(panel: Any, weights: NDArray[np.float32], queries: Sequence[int], head: int) -> None:
+def _bundle(panel: Any, weights: NDArray[np.float32], queries: Sequence[int], head: int, shift: float) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -201,7 +202,7 @@ def _bundle(panel: Any, weights: NDArray[np.float32], queries: Sequence[int], he
     strength = [float(weights[i, j]) for i, j in strong]
     panel.add_collection(
         LineCollection(
-            [[(0, i), (1, j)] for i, j in strong],
+            [[(0, i + shift), (1, j + shift)] for i, j in strong],
             colors=[to_rgba(_colour(head), min(1.0, value)) for value in strength],
             linewidths=[0.6 + 2.0 * value for value in strength],
             linestyles=[_dashes(head)],

@@ -329,7 +329,7 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
 def _table_line(outcome: Outcome, typed: Sequence[str]) -> str:
     """The command that prints the table of the rows and seeds that were `typed`, which works from this folder."""
     words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name=", "sweep.metric="))]
-    words += [word for word in typed if word.startswith(("rows=", "seeds="))]
+    words += [word for word in typed if word.startswith(("rows=", "seeds=", "sweep.seeds="))]
     return table_line(words, outcome.job.config.runs)
 
 

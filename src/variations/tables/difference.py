@@ -88,6 +88,8 @@ class Difference:
             chance = p_text(test.p)
             equals = "" if chance.startswith("<") else "= "
             text += f", p {equals}{chance}" if self.line.test.counts_seeds else f" of {measure.items} alone"
+        else:
+            text += ", not tested"
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _scores(self) -> str | None:

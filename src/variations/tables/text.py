@@ -116,7 +116,8 @@ def _why(key: str) -> str | None:
     if key not in DIFFERENCES:
         return None
     seeds = " over several seeds" if key in ("p", "agreeing_seeds") else ""
-    return f" It appears once a row and its base row are finished and compared{seeds}."
+    appears = f" It appears once a row and its base row are finished, trained and compared{seeds}"
+    return f"{appears}; differences in a loss are not tested."
 
 
 def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:

@@ -144,9 +144,8 @@ def test_differences_name_their_measure_unless_they_follow_it(two_seeds: Grid, r
     def titles(*keys: str) -> list[str]:
         return [column.title for column in select(two_seeds, keys).columns if column.key in keys]
 
-    with pytest.raises(
-        UserError, match=r"no column 'p'\. It appears once .* finished and compared over several seeds\. Its"
-    ):
+    told = r"no column 'p'\. It appears once .* over several seeds; differences in a loss are not tested\. Its"
+    with pytest.raises(UserError, match=told):
         select(lay_out(read(seeds=(1,))), ["p"])
     assert titles("test.bleu", "delta", "p", "seeds") == ["test BLEU", "Δ base", "p", "seeds"]
     assert titles("seeds", "delta") == ["seeds", "Δ base (test BLEU)"]

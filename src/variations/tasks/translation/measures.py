@@ -199,8 +199,8 @@ class Measures(Task):
         return () if key in LOSSES else ("trainer.val_bleu",)
 
     def further(self, metric: Measure) -> Sequence[str]:
-        """Dev BLEU and perplexity, and exact match; beside another score of the test set, its BLEU."""
-        plain = ("test.bleu",) if metric.key.startswith("test.") else ()
+        """BLEU of the test set, unless dev BLEU is compared, dev BLEU and perplexity, and exact match."""
+        plain = ("test.bleu",) if metric.key != "dev.bleu" else ()
         return (*plain, "dev.bleu", "dev_ppl", "test.exact_match")
 
     def published(self, key: str) -> PublishedScore:

@@ -1,5 +1,5 @@
 "use strict";
-/* Attention of one sentence: a heat map, and lines between words, with one colour for each head. */
+/* Attention of one sentence: a heat map, and lines between words, with a colour or dash pattern for each head. */
 window.V = window.V || {};
 V.views = V.views || {};
 
@@ -112,7 +112,7 @@ V.views = V.views || {};
         named.looking ? null : V.el(
           "section",
           {},
-          V.el("h3", { text: "Lines from queries to keys: one colour for each head" }),
+          V.el("h3", { text: "Lines from queries to keys: a colour or dash pattern for each head" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
           V.el("p", { class: "hint", text: "The stronger the line, the larger the weight; weights below 0.05 are not drawn. Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines." }),
           dotted ? V.el("p", { class: "hint", text: `${dotted}: the dot marks a sub-word that continues the word before it.` }) : null,
