@@ -138,6 +138,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "logger.further.x._target_=lightning.Boom: there is no package lightning. Install its package",
     ),
     "n-best": ({"decode__nbest": 2}, "decode.nbest=2: a run stores one output of each sentence, so leave it at 1."),
+    "stem of the built-in corpus": (
+        {"data__dev": "newstest2013"},
+        "data.dev=newstest2013: data=toy has only valid; for sets of your own, set data=files data.root=FOLDER.",
+    ),
+    "quick check without its name": (
+        {"debug__overfit_batches": 1},
+        "debug.overfit_batches=1 validates on training data: add debug=overfit",
+    ),
     "seed of files": (
         {"data__kind": "folder", "data__root": "x", "data__seed": 7},
         "data.seed=7 changes nothing: only data=toy is generated from a seed. Leave it out.",

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from variations.store.differences import changes, differences, equal_rows
 
 Configure = Callable[..., dict[str, Any]]
@@ -40,3 +42,35 @@ def test_rows_of_texts_in_other_folders_are_not_called_equal(configuration: Conf
 def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:
     row = configuration(seed=3, runs="/x", name="n", logger__kind="none", trainer__threads=2, variation__label="x")
     assert changes(configuration(), row) == {}
+
+
+WEIGHTED = {"model__kind": "weighted"}
+
+
+@pytest.mark.parametrize(
+    ("off", "on", "key", "values"),
+    [
+        ({"positions__kind": "sinusoidal"}, {"positions__kind": "learned"}, "positions__max_length", (256, 512)),
+        ({"positions__kind": "learned"}, {"positions__kind": "sinusoidal"}, "positions__form", ("paper", "t2t")),
+        ({"recipe__label_smoothing": 0.0}, {"recipe__label_smoothing": 0.1}, "recipe__smoothing", ("t2t", "torch")),
+        ({"recipe__average": 1}, {"recipe__average": 2}, "recipe__average_every", (2, 3)),
+        ({"decode__beam": 1}, {"decode__beam": 2}, "decode__alpha", (0.6, 3.0)),
+        (
+            WEIGHTED | {"branch__gate__kind": "none"},
+            WEIGHTED | {"branch__gate__kind": "topk"},
+            "branch__gate__k",
+            (2, 4),
+        ),
+        (
+            WEIGHTED | {"branch__eval_mode": "uniform"},
+            WEIGHTED | {"branch__eval_mode": "random_uniform"},
+            "branch__eval_seed",
+            (1, 2),
+        ),
+    ],
+)
+def test_a_key_that_another_one_switches_off_is_no_difference(
+    off: dict[str, Any], on: dict[str, Any], key: str, values: tuple[Any, Any], configuration: Configure
+) -> None:
+    assert changes(*(configuration(**off, **{key: value}) for value in values)) == {}
+    assert changes(*(configuration(**on, **{key: value}) for value in values)) == {key.replace("__", "."): values}

@@ -201,7 +201,8 @@ def _weights(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
                 sys.stderr.write(f"{row.label}, seed {seed}: its branch weights are constant, so they are not drawn.\n")
             elif names:
                 stem = "-".join(["branch_weights", row.name, *_layer_words(config), f"seed{seed}"])
-                yield stem, branch_weights(metrics, names, config.window, f"{row.label}, seed {seed}")
+                title = f"{row.label}, seed {seed}"
+                yield stem, branch_weights(metrics, names, config.window, title, averaged=row.averaged)
 
 
 def _layer_words(config: FiguresConfig) -> list[str]:

@@ -298,6 +298,17 @@ def _callbacks(config: RunConfig) -> Iterator[Fault]:
             yield Fault((f"callbacks.{name}.monitor",), f"{text} {', '.join(known)}.{near}")
 
 
+@RULES.reads("debug.name", "debug.overfit_batches")
+def _marked(config: RunConfig) -> list[Fault]:
+    if config.debug.name is not None or not config.debug.overfit_batches:
+        return []
+    text = (
+        f"debug.overfit_batches={config.debug.overfit_batches} validates on training data: add debug=overfit, by which "
+        "tables know a quick check."
+    )
+    return [Fault(("debug.overfit_batches",), text)]
+
+
 @RULES.reads("logger.project")
 def _project(config: RunConfig) -> list[Fault]:
     project = config.logger.project

@@ -40,7 +40,9 @@ def moved(metrics: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
     return any(max(ys) > min(ys) for key in keys for ys in trace(metrics, key)[1])
 
 
-def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int, title: str = "") -> Any:
+def branch_weights(
+    metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int, title: str = "", *, averaged: bool = False
+) -> Any:
     """A row of panels for each sub-layer, κ on the left and α on the right, with a line for each branch.
 
     Args:
@@ -48,6 +50,7 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
         names: Sub-layers, from `sublayers`.
         window: Number of measurements in the moving average.
         title: The run's name.
+        averaged: Whether the run tests a moving average of its weights, and not those that were measured.
 
     Raises:
         UserError: `names` is empty.
@@ -55,7 +58,7 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
     if not names:
         raise UserError("No branch weights were recorded there: choose another layer or part, or a weighted model.")
     figure, panels = new(8.4, 1.2 + 2.3 * len(names), len(names), 2, sharex=True, sharey=True)
-    branches, apart = 0, 0.0
+    branches, apart, most = 0, 0.0, 1
     for number, (panel, (name, letter)) in enumerate(
         zip(panels, [(name, letter) for name in names for letter in ("kappa", "alpha")], strict=True)
     ):
@@ -72,12 +75,18 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
         if number >= 2 * len(names) - 2:
             panel.set_xlabel(unit.name)
         dress(panel)
-        branches = max(branches, len(values))
+        branches, most = max(branches, len(values)), max(most, len(steps))
         if len(steps) > 1:
             apart = (steps[-1] - steps[0]) / (len(steps) - 1)
     panels[0].set_ylim(bottom=0)
     lines = [(f"branch {b + 1}", {"color": colour(b), "ls": linestyle(b), "lw": 1.6}) for b in range(branches)]
-    legend(figure, lines, min(8, max(1, branches)), _note(window, apart), title=plain(title) or None)
+    legend(
+        figure,
+        lines,
+        min(8, max(1, branches)),
+        _note(min(window, most), apart, averaged=averaged),
+        title=plain(title) or None,
+    )
     return figure
 
 
@@ -95,9 +104,10 @@ def words(name: str) -> str:
     return f"{stack} layer {int(layer) + 1}" + (f", {kind[0]}-attention" if kind else "")
 
 
-def _note(window: int, apart: float) -> str:
+def _note(window: int, apart: float, *, averaged: bool) -> str:
+    tested = " The current weights are drawn, and their moving average is tested." if averaged else ""
     if window <= 1:
-        return f"As measured, every {apart:,.0f} steps. Dotted: equal weights."
+        return f"As measured, every {apart:,.0f} steps. Dotted: equal weights.{tested}"
     wide = window if window % 2 else window + 1
     span = f"{wide} measurements, {wide * apart:,.0f} steps"
-    return f"Centred moving average over {span}, narrower at both ends. Dotted: equal weights."
+    return f"Centred moving average over {span}, narrower at both ends. Dotted: equal weights.{tested}"

@@ -9,6 +9,9 @@ RULES = Rules(NETWORK)
 
 @RULES.reads("data.kind", "data.root")
 def _root(config: ParsingConfig) -> list[Fault]:
+    if config.data.kind == "toy" and config.data.root is not None:
+        text = f"data={config.data.name} generates its trees and reads no data.root: set data=ptb, or leave it out."
+        return [Fault(("data.root",), text)]
     if config.data.kind == "toy" or config.data.root is not None:
         return []
     text = (

@@ -94,7 +94,10 @@ class Measures(Task):
         """The treebank that the run was tested on, and the recipe."""
         data, recipe = config.get("data") or {}, config.get("recipe") or {}
         if data.get("kind") == "toy":
-            trees = "built-in trees" + (f"; {FURTHER}" if data.get("extra") else "")
+            settings = {"train_trees": data.get("train_trees"), "seed": data.get("seed")}
+            told = [f"data.{key}={value}" for key, value in settings.items() if value is not None]
+            trees = ", ".join(["built-in trees", *told])
+            trees += f"; {FURTHER}" if data.get("extra") else ""
         else:
             trees = str(result.get("treebank") or f"the treebank in {data.get('root')}")
         wholes = SAMPLE_TREES if trees.startswith(DESCRIBED["sample"]) else TREES

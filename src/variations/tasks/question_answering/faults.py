@@ -39,6 +39,24 @@ def _weak(config: QuestionAnsweringConfig) -> list[Fault]:
     return [Fault(("model.supervision", "model.facts"), text)]
 
 
+@RULES.reads("data.kind", "data.root")
+def _generated(config: QuestionAnsweringConfig) -> list[Fault]:
+    if config.data.kind != "toy" or config.data.root is None:
+        return []
+    text = (
+        f"data={config.data.name} generates its stories, and reads none from data.root: set data=babi, or leave it out."
+    )
+    return [Fault(("data.root",), text)]
+
+
+@RULES.reads("model.kind", "recipe.noise")
+def _noise(config: QuestionAnsweringConfig) -> list[Fault]:
+    if config.model.kind not in ("lstm", "dmn") or not config.recipe.noise:
+        return []
+    text = f"recipe.noise inserts empty memories, which model={config.model.kind} does not have: set it to 0."
+    return [Fault(("recipe.noise",), text)]
+
+
 @RULES.reads("model.kind", "recipe.linear_epochs")
 def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.model.kind == "memn2n" or not config.recipe.linear_epochs:

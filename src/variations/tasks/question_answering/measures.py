@@ -80,7 +80,12 @@ class Measures(Task):
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = ("dev_nll", "test.error")
     tested_keys: Sequence[str] = ("data.kind", "data.tasks", "data.seed", "data.toy_questions")
-    loss_keys: Sequence[str] = ("data.questions", "data.joint", "data.valid")  # `joint`: the answers to choose among
+    loss_keys: Sequence[str] = (
+        "data.questions",
+        "data.joint",
+        "data.ngrams",
+        "data.valid",
+    )  # the answers to choose among
 
     def watched(self, key: str) -> str | None:
         """Validations measure the loss as `dev/loss`."""
@@ -125,9 +130,19 @@ class Measures(Task):
     def data_name(self, config: Mapping[str, Any]) -> str:
         """`babi 1k`, `babi_toy`."""
         data = config.get("data") or {}
-        return (
-            f"{data.get('name')} {data.get('questions')}" if data.get("kind") == "babi" else str(data.get("name", ""))
-        )
+        name = str(data.get("name", ""))
+        if data.get("kind") == "babi":
+            return f"{'babi' if name == 'babi_toy' else name} {data.get('questions')}"
+        return "babi_toy" if name == "babi" else name
+
+    def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
+        """Stories and recipe; of generated stories, tasks, number of questions and seed."""
+        text, data = super().conditions(config, result, scaled=scaled), config.get("data") or {}
+        if data.get("kind") != "toy":
+            return text
+        tasks = ", ".join(map(str, data.get("tasks") or []))
+        generated = f"tasks {tasks}, {data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')}"
+        return f"{text} ({generated})"
 
     def misnamed(self, result: Mapping[str, Any]) -> str | None:
         """Stories that have the names of bAbI's files, but are not those of bAbI 1.2."""

@@ -41,7 +41,7 @@ class SequenceTask(Task):
         "branch.train_mode": "κ and α in training",
         "branch.eval_mode": "κ and α at test",
     }
-    silent: Sequence[str] = ("branch.eval_seed", "trainer.val_bleu")
+    silent: Sequence[str] = ("trainer.val_bleu",)
 
     flops_counted = (
         "counted: matrix products on real tokens, 2 for each multiply-add, times 3 for forward and backward pass"
@@ -58,8 +58,16 @@ class SequenceTask(Task):
         return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
-        """Settings of branches, if the model has none."""
-        return () if _may_have_branches(str(flat.get("model.kind"))) else ("branch",)
+        """Settings of branches, if the model has none, and keys that the value of another one switches off."""
+        positions = {"sinusoidal": ["positions.max_length"], "learned": ["positions.form"]}
+        off = [*positions.get(str(flat.get("positions.kind")), [])]
+        off += [] if flat.get("recipe.label_smoothing") else ["recipe.smoothing"]
+        off += ["recipe.average_every"] if flat.get("recipe.average") == 1 else []
+        off += ["decode.alpha"] if flat.get("decode.beam") == 1 else []
+        off += [] if str(flat.get("branch.eval_mode")).startswith("random") else ["branch.eval_seed"]
+        if flat.get("branch.gate.kind") == "none":
+            off += ["branch.gate.k", "branch.gate.renormalise", "branch.gate.gradient"]
+        return off if _may_have_branches(str(flat.get("model.kind"))) else ["branch", *off]
 
     def label(self, config: Any) -> list[str]:
         """`["weighted", "N2", "d128", "toy"]`; with an attention of another package, its class after the kind; of a

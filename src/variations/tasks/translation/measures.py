@@ -210,7 +210,10 @@ class Measures(Task):
     def data_name(self, config: Mapping[str, Any]) -> str:
         """`toy en-de`."""
         data = config.get("data") or {}
-        return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
+        name, kind = data.get("name", "unknown data"), data.get("kind")
+        if "toy" in (name, kind):  # the kind may have been typed
+            name = kind or name
+        return f"{name} {data.get('source', '?')}-{data.get('target', '?')}"
 
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
