@@ -136,7 +136,7 @@ def test_a_class_of_another_package_may_read_the_settings_of_branches() -> None:
     for kind, idle in (("transformer", 1), ("weighted", 0), ("theirs:Net", 0)):
         config.model.kind = kind
         assert len(named("translation").idle(["branch.M=4"], [config])) == idle
-        assert len(named("translation").without_effect({"model.kind": kind})) == idle
+        assert ("branch" in named("translation").without_effect({"model.kind": kind})) == bool(idle)
 
 
 @pytest.mark.slow

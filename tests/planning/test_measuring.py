@@ -89,12 +89,12 @@ def test_a_shape_is_measured_once_and_kept(
 ) -> None:
     measuring._tell_of_wait.cache_clear()
     shapes = {"a": shape("seed=1"), "b": shape("seed=2"), "c": shape("model=weighted")}
-    found = measured(shapes, 1.0)
+    found = measured(shapes, 1.0, told=True)
     assert known == ["transformer", "weighted"]
     assert {key: answer.values for key, answer in found.items()} == {s.key(): values for s in shapes.values()}
     assert measured(shapes, 1.0).keys() == found.keys()
     assert len(known) == 2
-    measured(shapes, 1.0, fresh=True)
+    measured(shapes, 1.0, fresh=True, told=True)
     assert len(known) == 4
     told = "Measuring step times that are not known yet: about 1 s of updates for each network."
     assert capsys.readouterr().err.splitlines().count(told) == 1

@@ -123,13 +123,17 @@ def test_a_grid_may_have_a_name() -> None:
 
 
 @pytest.mark.slow
-def test_the_name_of_a_long_combination_says_what_varies() -> None:
-    fixed = [f"data.{key}={key * 8}" for key in ("train", "dev", "test", "name")]
+def test_the_name_of_a_long_combination_says_what_varies(tmp_path: Path) -> None:
+    fixed = [
+        "data=files",
+        f"data.root={tmp_path}",
+        *(f"data.{key}={key * 8}" for key in ("train", "dev", "test", "name")),
+    ]
     jobs = expand([*fixed, "model.dropout=0.1,0.2"])
     names = [job.row for job in jobs]
     assert [name.rpartition(",")[0] for name in names] == ["model.dropout=0.1", "model.dropout=0.2"]
     assert len({name.rpartition(",")[2] for name in names}) == 2  # identifies the whole combination
-    other = expand([*fixed[:3], "data.name=other", "trainer.max_steps=100", "model.dropout=0.1,0.2"])
+    other = expand([*fixed[:-1], "data.name=other", "trainer.max_steps=100", "model.dropout=0.1,0.2"])
     assert not {job.folder for job in jobs} & {job.folder for job in other}
 
 

@@ -118,13 +118,16 @@ class Measured:
     """Whether memory ran out."""
 
 
-def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) -> dict[str, Measured]:
+def measured(
+    shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False, told: bool = False
+) -> dict[str, Measured]:
     """Measure each shape that is not in the cache.
 
     Args:
         shapes: Each shape, by the name of a row that has it.
         limit: Seconds of updates for each.
         fresh: Whether to repeat known measurements.
+        told: Whether to say, where no bar is drawn, that it takes time.
 
     Returns:
         Measurements by the shape's key.
@@ -146,7 +149,7 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     _warn_of_load(earlier, _load() if todo else 0.0)
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
-    if todo and hidden:
+    if todo and hidden and told:
         _tell_of_wait(limit)
     with Progress(console=console, transient=True, disable=hidden) as progress:
         bar = progress.add_task("Measuring", total=len(todo))

@@ -105,7 +105,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
     """
     rows = _at_once(rows, limit, fresh=fresh)
     shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}
-    found = measured(shapes, limit, fresh=fresh)
+    found = measured(shapes, limit, fresh=fresh, told=True)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
     prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]
     places = places or _places(rows)
