@@ -97,3 +97,13 @@ def test_processes_on_a_cpu_are_not_many_more_than_its_cores(monkeypatch: pytest
     assert surroundings.faults(compose_run([*ddp, "trainer.devices=200"])) == [
         "trainer.devices=200: without a GPU, each device is a process, and this machine has 2 CPU cores; use at most 4."
     ]
+
+
+def test_nothing_is_trained_in_a_store_of_records(tmp_path: Path) -> None:
+    run = tmp_path / "heads" / "base" / "seed1"
+    run.mkdir(parents=True)
+    config = compose_run([f"runs={tmp_path}"])
+    assert surroundings.faults(config) == []
+    (run / "metrics.jsonl.gz").touch()
+    (told,) = surroundings.faults(config)
+    assert told.startswith(f"runs={tmp_path} contains records of runs, in which nothing can be trained")

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from suite import sampled
 
+from variations.commands import table
 from variations.commands.stored import SweepKeys
 from variations.configuration.schema import SweepConfig
 from variations.system.errors import UserError
+from variations.tables.collect import SeedRun
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -184,3 +186,9 @@ def test_the_command_explains_a_wrong_line(arguments: tuple[str, ...], message: 
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_the_advice_to_train_leaves_the_records_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "typed", lambda: ["sweep=quickstart", "runs=records", "seeds=[1]"])
+    told = table._advice(tmp_path, [SeedRun(1, "absent")])
+    assert told.endswith("--multirun sweep=quickstart 'seeds=[1]'") and "records" not in told
