@@ -13,7 +13,7 @@ from variations.store.ledger import RunFolder
 from variations.store.status import Status
 from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
-from variations.sweeping.overview import Overview, summary
+from variations.sweeping.overview import Overview, _table_line, summary
 
 
 def look(show: Overview, outcomes: list[Outcome], folder: RunFolder, *steps: int) -> None:
@@ -156,3 +156,9 @@ def test_scores_of_different_tasks_are_named(capsys: pytest.CaptureFixture[str],
     summary(outcomes[:1])
     told = capsys.readouterr().out
     assert "mean error %" in told and "mean error % 68.12" not in told
+
+
+def test_the_printed_table_command_keeps_seeds_however_they_were_typed(rows: Callable[..., list[Outcome]]) -> None:
+    (row,) = rows("a")
+    for typed in ("seeds=[1,2]", "sweep.seeds=[1,2]"):
+        assert f"'{typed}'" in _table_line(row, [typed, "trainer.max_steps=4"])
