@@ -10,7 +10,7 @@ from pathlib import Path
 
 import one_host_slurm
 import pytest
-from cluster_sweeps import STEPS, Place, assert_same, starts, steps, wait_for
+from cluster_sweeps import STEPS, Place, Sweep, assert_same, starts, steps, wait_for
 from drill import Drill
 
 from variations.store.lease import read
@@ -141,6 +141,15 @@ def test_jobs_outlive_the_sweep_and_the_same_line_finds_them_again(place: Place)
         assert steps(place.run("kept", seed)) == list(range(1, STEPS + 1))
 
 
+def assert_it_goes_on_at_the_exact_step(place: Place, process: Sweep, run: RunFolder) -> None:
+    """The row was stopped at step 6 and started a second time, and made every step once."""
+    text = place.end(process)
+    assert process.returncode == 0, f"{text}\n{place.logs()}"
+    assert "Stopped at step 6; the same command continues from there" in run.log.read_text()
+    assert starts(run) == 2
+    assert steps(run) == list(range(1, STEPS + 1))
+
+
 def test_a_row_whose_machine_is_taken_by_a_more_urgent_job_goes_on_at_the_exact_step(place: Place) -> None:
     hold = place.fault(1, "hold", 5)
     process = place.sweep("taken", "seed=1")
@@ -149,11 +158,7 @@ def test_a_row_whose_machine_is_taken_by_a_more_urgent_job_goes_on_at_the_exact_
     subprocess.run(urgent, check=True, capture_output=True, cwd=place.folder)
     time.sleep(2)
     hold.unlink()
-    text = place.end(process)
-    assert process.returncode == 0, f"{text}\n{place.logs()}"
-    assert "Stopped at step 6; the same command continues from there" in place.run("taken", 1).log.read_text()
-    assert starts(place.run("taken", 1)) == 2
-    assert steps(place.run("taken", 1)) == list(range(1, STEPS + 1))
+    assert_it_goes_on_at_the_exact_step(place, process, place.run("taken", 1))
 
 
 @pytest.mark.exhaustive  # Slurm's shortest time limit is a minute
@@ -165,11 +170,7 @@ def test_a_row_that_reaches_the_time_limit_of_its_job_saves_before_it_and_goes_o
     job = job_of(place.run("limited", 1))
     wait_for(lambda: ran(job) > 75, "the job does not stay")  # it was warned 50 s before its limit, or 30 s earlier
     hold.unlink()
-    text = place.end(process)
-    assert process.returncode == 0, f"{text}\n{place.logs()}"
-    assert "Stopped at step 6; the same command continues from there" in place.run("limited", 1).log.read_text()
-    assert starts(place.run("limited", 1)) == 2
-    assert steps(place.run("limited", 1)) == list(range(1, STEPS + 1))
+    assert_it_goes_on_at_the_exact_step(place, process, place.run("limited", 1))
     assert {"Restarts=1", "JobState=COMPLETED"} <= {*described(job)}
 
 

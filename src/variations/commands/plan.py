@@ -115,7 +115,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
     from variations.planning.price import bill
 
     launched = [row for row in rows if row.launches]
-    runs, left = (sum(len(getattr(row, name)) for row in launched) for name in ("launches", "left"))
+    runs, left = sum(len(row.launches) for row in launched), sum(len(row.left) for row in launched)
     if runs:
         told = f"{_plural(len(launched), 'row')}, {left:,} of {_plural(runs, 'run')} left."
         print(told, file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ EXTRAS = {
 
 def lacking(extra: str, what: str) -> list[str]:
     """Say what `what` lacks and how to install it; empty if nothing is missing. No module is imported."""
-    missing = [name for name in EXTRAS[extra] if not _installed(name)]
+    missing = [name for name in EXTRAS[extra] if not installed(name)]
     if not missing:
         return []
     install = f"pip install -e '.[{extra}]'" if IN_CHECKOUT else f"pip install 'variations[{extra}]'"
@@ -37,7 +37,8 @@ def need(extra: str, what: str) -> None:
         raise UserError(text)
 
 
-def _installed(name: str) -> bool:
+def installed(name: str) -> bool:
+    """Whether a package or module can be found; it is not imported."""
     try:
         return importlib.util.find_spec(name) is not None
     except ValueError:  # the module exists but has no spec, as if it was put into sys.modules by hand

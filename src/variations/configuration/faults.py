@@ -257,7 +257,7 @@ def _lightning(config: RunConfig) -> list[Fault]:
     ]
     for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
         for name, settings in entries.items():
-            target, text = settings.get("_target_") if isinstance(settings, dict) else None, ""
+            text, target = "", settings.get("_target_") if isinstance(settings, dict) else None
             if target is None:
                 text = f"{group}.{name}: name a class as _target_: package.module.Class, its arguments as further keys."
             elif ":" in str(target):

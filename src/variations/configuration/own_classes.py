@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from variations.configuration.extras import installed
 from variations.system.errors import ConfigError, UserError
 from variations.system.exceptions import raised
 
@@ -64,7 +65,7 @@ def refuse_missing(key: str, target: str) -> None:
     names = target.split(".")
     if len(names) < 2 or not all(map(str.isidentifier, names)):
         raise ConfigError([f"{key}={target}: name a class as package.module.Class."])
-    if not _is_installed(names[0]):
+    if not installed(names[0]):
         raise ConfigError([f"{key}={target}: there is no package {names[0]}. {INSTALL}"])
     module = module_of(target)
     file = file_of(module) if names[0] not in LARGE else None
@@ -77,18 +78,11 @@ def refuse_missing(key: str, target: str) -> None:
     imported = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
     for package in dict.fromkeys(name.partition(".")[0] for name in imported):
-        if not _is_installed(package):
+        if not installed(package):
             raise ConfigError([f"{key}={target}: {module} imports {package}, which is not installed."])
     declared, name = _declared(tree), target.removeprefix(f"{module}.").partition(".")[0]
     if declared is not None and name not in declared:
         raise ConfigError([f"{key}={target}: {module} has no {name}."])
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ValueError:  # a module that was made without a file
-        return package in sys.modules
 
 
 def _declared(tree: ast.Module) -> set[str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from variations.configuration.tasks import named
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
 from variations.figures.convergence import uncompared
-from variations.figures.traces import COSTS, Curve, TracedRow, curve
+from variations.figures.traces import COSTS, DRAWN_OF_AVERAGED, Curve, TracedRow, curve
 from variations.store.atomic import is_number
 
 
@@ -143,7 +143,7 @@ def _averaged(rows: Sequence[TracedRow]) -> list[str]:
     if not labels:
         return []
     of = f"Of {', '.join(labels)}, the" if len(labels) < len(rows) else "The"
-    return [f"{of} current weights are drawn, and their moving average is tested."]
+    return [f"{of} {DRAWN_OF_AVERAGED}"]
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:

@@ -14,6 +14,10 @@ COSTS = ("step", "tokens", "seconds", "flops")
 """Keys of a line of metrics that measure the training so far; `tokens` are source and target tokens together."""
 
 
+DRAWN_OF_AVERAGED = "current weights are drawn, and their moving average is tested."
+"""What is said of rows that are `averaged`, after `The` or `Of …, the`."""
+
+
 @dataclass(frozen=True)
 class TracedRow:
     """A row of a sweep, or a single run, with the lines of metrics of every seed that has any."""

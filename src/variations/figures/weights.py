@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
-from variations.figures.traces import mean_filter
+from variations.figures.traces import DRAWN_OF_AVERAGED, mean_filter
 from variations.store.atomic import is_number
 from variations.system.errors import UserError
 
@@ -105,7 +105,7 @@ def words(name: str) -> str:
 
 
 def _note(window: int, apart: float, *, averaged: bool) -> str:
-    tested = " The current weights are drawn, and their moving average is tested." if averaged else ""
+    tested = f" The {DRAWN_OF_AVERAGED}" if averaged else ""
     if window <= 1:
         return f"As measured, every {apart:,.0f} steps. Dotted: equal weights.{tested}"
     wide = window if window % 2 else window + 1

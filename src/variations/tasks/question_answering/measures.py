@@ -80,12 +80,8 @@ class Measures(Task):
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = ("dev_nll", "test.error")
     tested_keys: Sequence[str] = ("data.kind", "data.tasks", "data.seed", "data.toy_questions")
-    loss_keys: Sequence[str] = (
-        "data.questions",
-        "data.joint",
-        "data.ngrams",
-        "data.valid",
-    )  # the answers to choose among
+    # `joint` and `ngrams` decide the answers to choose among.
+    loss_keys: Sequence[str] = ("data.questions", "data.joint", "data.ngrams", "data.valid")
 
     def watched(self, key: str) -> str | None:
         """Validations measure the loss as `dev/loss`."""

@@ -50,8 +50,8 @@ def toy_faults(data: DataConfig) -> list[Fault]:
             "`python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000` and set data=files data.root=FOLDER."
         )
         found.append(Fault(("data.seed", "data.train_pairs"), text))
-    stems = {"data.train": data.train, "data.dev": data.dev, "data.test": data.test}
-    for key, (stem, only) in zip(stems, zip(stems.values(), ("train", "valid", "test"), strict=True), strict=True):
+    for name, only in {"train": "train", "dev": "valid", "test": "test"}.items():
+        key, stem = f"data.{name}", getattr(data, name)
         if stem != only:
             text = f"{key}={stem}: data=toy has only {only}; for sets of your own, set data=files data.root=FOLDER."
             found.append(Fault((key,), text))
