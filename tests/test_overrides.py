@@ -10,6 +10,8 @@ from variations.commands.record import RecordConfig
 from variations.configuration.compose import register_schema
 from variations.configuration.places import CONF
 from variations.configuration.tasks import named
+from variations.store.differences import idle
+from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.translation.config import TranslationConfig
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
@@ -78,8 +80,8 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
         ("seed=[1", "'seed=[1' cannot be read"),
         ("model=transformer,weighted", "lists several values: add --multirun"),
         ("hydra/launcher=slrm", "hydra/launcher=slrm: there is no such option."),
-        ("branch=uniform", "branch=uniform has no effect with model=transformer: add model=weighted"),
-        ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
+        ("branch=uniform", "branch=uniform has no effect: model=transformer has no branches: add model=weighted"),
+        ("branch.impl=naive", "branch.impl=naive has no effect: model=transformer has no branches"),
         ("sweep=quickstart", "sweep=quickstart has many runs: add --multirun"),
         ("rows=[a]", "add sweep=NAME"),
         ("logger.further=${model.h}", "logger.further=4: must be a dictionary."),
@@ -122,6 +124,7 @@ def test_a_key_of_another_task_is_said_to_be_one(lines: list[str], said: str, to
         (["recipe.beta1=0.5"], "recipe.beta1=0.5 has no effect: it is a key of recipe.optimizer=adam and adamw"),
         (["data.questions=10k"], "data.questions=10k has no effect: it is a key of data.kind=babi"),
         (["recipe.lr=0.1", "recipe.linear_epochs=2"], "recipe.lr=0.1 has no effect: with recipe.linear_epochs"),
+        (["recipe.scale.width=0.5"], "recipe.scale.width=0.5 has no effect: the published runs of this task are not"),
     ],
 )
 def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], message: str) -> None:
@@ -130,21 +133,68 @@ def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], 
     assert faults_of("task=question_answering", "recipe.optimizer=adam", "recipe.beta1=0.5", "recipe.lr=0.1") == []
 
 
+WEIGHTED = "model=weighted"
+UNIFORM = [WEIGHTED, "branch=uniform"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "unused", "why"),
+    [
+        (["positions.max_length=300"], 0, "sinusoidal positions have no largest one"),
+        (["positions.form=t2t", "positions=learned"], 0, "it is a key of positions=sinusoidal"),
+        (["recipe.smoothing=torch", "recipe.label_smoothing=0"], 0, "recipe.label_smoothing is 0"),
+        (["recipe.average_every=5", "recipe.average=1"], 0, "recipe.average=1 averages nothing"),
+        (["decode.alpha=0.2", "decode.beam=1"], 0, "decode.beam=1 does not rank hypotheses by length"),
+        (["recipe.eps=1e-6", "recipe.optimizer=sgd"], 0, "it is a key of recipe.optimizer=adam and adamw"),
+        ([WEIGHTED, "branch.eval_seed=2"], 1, "branch.eval_mode=learned draws nothing at random"),
+        ([WEIGHTED, "branch.gate.renormalise=true"], 1, "branch.gate.kind is none"),
+        ([*UNIFORM, "branch.lr_scale=0.1"], 2, "branch.train_mode=uniform learns no κ and α"),
+        ([*UNIFORM, "branch.kappa=false"], 2, "branch.train_mode=uniform learns no κ and α"),
+        ([WEIGHTED, "branch=shakeshake", "branch.center_grad=true"], 2, "random_per_step learns no κ and α"),
+    ],
+)
+def test_keys_that_others_switch_off_are_faults_if_typed(lines: list[str], unused: int, why: str) -> None:
+    (fault,) = faults_of(*lines)
+    assert fault.startswith(f"{lines[unused]} has no effect: ")
+    assert fault.endswith(f"{why}.")
+    assert faults_of(*[line for line in lines if line != lines[unused]]) == []
+
+
+@pytest.mark.parametrize(("kind", "unused"), [("sample", 1), ("treebank", 1), ("toy", 0)])
+def test_trees_that_are_read_have_no_seed(kind: str, unused: int) -> None:
+    config = ParsingConfig(task="parsing")
+    config.data.kind = kind
+    assert len(idle(["data.seed=2"], [config])) == unused
+
+
+@pytest.mark.parametrize("mode", ["uniform", "shakeshake"])
+def test_only_the_constraint_that_sets_their_sum_changes_weights_that_are_not_learned(mode: str) -> None:
+    lines = [WEIGHTED, f"branch={mode}"]
+    (fault,) = faults_of(*lines, "branch.constraint=softmax")
+    assert fault.startswith("branch.constraint=softmax has no effect with branch.train_mode=")
+    assert faults_of(*lines, "branch.constraint=softmax_xM") == []
+
+
 def test_a_class_of_another_package_may_read_the_settings_of_branches() -> None:
     """As one that derives from the Weighted Transformer does."""
     config = TranslationConfig()
-    for kind, idle in (("transformer", 1), ("weighted", 0), ("theirs:Net", 0)):
+    for kind, unused in (("transformer", 1), ("weighted", 0), ("theirs:Net", 0)):
         config.model.kind = kind
-        assert len(named("translation").idle(["branch.M=4"], [config])) == idle
-        assert ("branch" in named("translation").without_effect({"model.kind": kind})) == bool(idle)
+        assert len(idle(["branch.M=4"], [config])) == unused
+        assert ("branch" in named("translation").without_effect({"model.kind": kind})) == bool(unused)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sweep", "row", "unused", "message"),
     [
-        ("toy_weighted_table2", "C_transformer", "branch.impl=naive", "has no effect with model=transformer"),
-        ("babi_memn2n_1k", "bow", "model.episode=gru", "has no effect with model=memn2n: it is a key of dmn."),
+        ("toy_weighted_table2", "C_transformer", "branch.impl=naive", "has no effect: model=transformer has"),
+        (
+            "babi_memn2n_1k",
+            "bow",
+            "model.episode=gru",
+            "has no effect: model=memn2n does not have it: it is a key of dmn.",
+        ),
         ("babi_memn2n_1k", "bow", "recipe.beta1=0.5", "has no effect: it is a key of recipe.optimizer=adam and adamw"),
     ],
 )
@@ -208,10 +258,10 @@ def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
 
 @pytest.mark.slow
 def test_grids_are_checked_in_every_combination() -> None:
-    found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.gate.k=9", multirun=True)
+    found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.rescale=M", multirun=True)
     assert len(found) == 2
     assert "modle" in found[0]
-    assert "rows model=transformer,model.h=3,branch.gate.k=9, model=weighted,model.h=3,branch.gate.k=9: " in found[1]
+    assert "rows model=transformer,model.h=3,branch.rescale=M, model=weighted,model.h=3,branch.rescale=M: " in found[1]
     assert "model.h=3 does not divide model.d_model=128" in found[1]
 
 

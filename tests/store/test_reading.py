@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
+from variations.store.atomic import _AS_WRITTEN, LARGEST, read_json, read_yaml, write_yaml
 from variations.store.measurements import Measurements
 from variations.store.run_folder import RunFolder
 from variations.system.errors import DataError, UserError
@@ -120,6 +120,13 @@ def test_a_damaged_line_of_measurements_is_named_with_its_file(
     file.write_bytes(gzip.compress(content) if packed else content)
     advice = "record the run again" if packed else "delete that line"
     with pytest.raises(UserError, match=rf"{file.name}, line 2: .*{fault}.*; {advice}\.$"):
+        Measurements(tmp_path / "metrics.jsonl").read()
+
+
+def test_a_small_file_with_huge_contents_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl.gz"
+    file.write_bytes(gzip.compress(bytes(2 * LARGEST), 1))
+    with pytest.raises(UserError, match=r"metrics\.jsonl\.gz holds more than 64 MiB"):
         Measurements(tmp_path / "metrics.jsonl").read()
 
 

@@ -1,6 +1,7 @@
 """Slurm commands that do not answer, or refuse: the user is told, and the sweep waits where that helps."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -164,8 +165,11 @@ def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
         "b": ("17_1", "Priority"),
         "c": ("18", "PartitionTimeLimit"),
         "d": ("17_2", "JobHeldUser"),
+        "e": ("19", "JobHeldAdmin"),
+        "f": ("20", "None"),
     }
     queue = {name: Seen(job, "PENDING", reason) for name, (job, reason) in jobs.items()}
+    queue["f"] = replace(queue["f"], state="REQUEUE_HOLD")
     monkeypatch.setattr(pool, "_parts", lambda key: key)
     monkeypatch.setattr(pool, "_seen", lambda part: queue[part])
     pool._tell_of_held([*queue])
@@ -174,6 +178,9 @@ def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
         "Slurm jobs 17_0, 17_2 will not start by themselves (JobHeldUser): see scontrol show job 17_0; "
         "scontrol release 17_0 17_2 lets held jobs start",
         "Slurm job 18 will not start by itself (PartitionTimeLimit): see scontrol show job 18",
+        "Slurm job 19 will not start by itself (JobHeldAdmin): see scontrol show job 19",
+        "Slurm job 20 will not start by itself (None): see scontrol show job 20; "
+        "scontrol release 20 lets held jobs start",
     ]
 
 

@@ -17,6 +17,7 @@ from variations.configuration.schema import RunConfig
 from variations.configuration.sweep_file import file_with, in_file, mended
 from variations.configuration.tasks import named, schema_for, schema_of
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
+from variations.store.differences import idle
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError, UserError
 
@@ -135,12 +136,12 @@ def _single_faults(
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))
-        found += task.idle(lines, [config]) or (task.unusable_files([config]) if not found else [])
+        found += idle(lines, [config]) or (task.unusable_files([config]) if not found else [])
     return [fault.text for fault in found if not screened.doubts(fault.keys)]
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened, *, trains: bool = True) -> list[str]:
-    from variations.sweeping.jobs import by_task, composed_jobs, idle, row_faults
+    from variations.sweeping.jobs import by_task, composed_jobs, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
@@ -153,7 +154,7 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, *, trains: bool =
     found = _store_faults(jobs[0].config.runs)
     jobs = tuple(job for job in jobs if trains or not job.config.variation.quoted)  # a plan also lists quoted rows
     found += row_faults({job.row: job.config for job in jobs}, screened.doubts)
-    found += [fault.text for fault in idle(lines, jobs) if not screened.doubts(fault.keys)]
+    found += [fault.text for fault in idle(lines, [job.config for job in jobs]) if not screened.doubts(fault.keys)]
     if found or not trains:
         return found
     return [f.text for f in by_task(jobs, lambda task, configs: task.unusable_files(configs))]

@@ -49,6 +49,11 @@ class Rules:
         return [fault for keys, rule in self._rules if not wrong.intersection(keys) for fault in rule(config)]
 
 
+def switched_off(keys: Iterable[str], by: str, why: str) -> dict[str, Fault]:
+    """What a task's `without_effect` gives for keys that the value of the key `by` makes unused."""
+    return dict.fromkeys(keys, Fault((by,), why))
+
+
 def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None:
     """What is wrong with a value: not among its field's choices or within its bounds, or not UTF-8; None if nothing."""
     if not is_text(value):

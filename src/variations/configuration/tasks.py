@@ -50,9 +50,12 @@ class Configured(Protocol):
         """A flat configuration in which defaults are filled in."""
         return flat
 
-    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
-        """Keys and groups that have no effect in a run of this flat configuration."""
-        return ()
+    def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
+        """Keys and groups that have no effect in a run of this flat configuration.
+
+        Each has the keys that decide so, and the reason, which follows "`KEY=VALUE` has no effect: ".
+        """
+        return {}
 
     def label(self, config: Any) -> list[str]:
         """Parts of the name of a single run, outside a sweep: `["weighted", "N2", "d128", "toy"]`."""
@@ -61,10 +64,6 @@ class Configured(Protocol):
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the data are the user's own, so that the folder `data.root` identifies them."""
         return False
-
-    def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
-        """Faults for typed overrides that have no effect in any of the runs."""
-        return []
 
     def unusable_files(self, configs: Sequence[Any]) -> list[Fault]:
         """Faults of the user's own files that are quick to find, each reported once, before any work."""

@@ -1,10 +1,8 @@
 """Measurements of a run as columns, read as they are appended."""
 
-import gzip
+import io
 import json
 import os
-import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
@@ -12,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from variations.configuration.tasks import named, names
-from variations.store.atomic import read_stored, stored_path, usable
-from variations.system.errors import UserError
+from variations.store.atomic import read_stored, stored_path, suspect, unpacked, usable
+from variations.system.errors import UserError, read_fault
 
 AXES = ("step", "target_tokens", "tokens", "seconds", "flops")
 """Quantities for the x axis of curves, in the order of the menu; `tokens` are source and target tokens together."""
@@ -57,7 +55,7 @@ class Metrics:
         """Read the lines appended since the last call; a missing file counts as empty. UserError: it is damaged."""
         path = stored_path(self.path) or self.path
         try:
-            with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
+            with path.open("rb") as raw, io.BytesIO(unpacked(path)) if path.suffix == ".gz" else raw as file:
                 stat = os.fstat(raw.fileno())
                 same = self._identity == (stat.st_dev, stat.st_ino) and stat.st_size >= self._offset
                 if not (same and self._at_last_line(file)):
@@ -68,8 +66,8 @@ class Metrics:
         except FileNotFoundError:
             self._forget()
             return
-        except (OSError, EOFError, zlib.error) as error:
-            raise UserError(f"{path} cannot be read ({error})") from error
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({read_fault(error, path)})") from error
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         if whole:
@@ -195,16 +193,14 @@ def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
-_LARGE = re.compile(rb"\d{300}|[eE]\+?\d{3}")
-"""In a line with a number that may be too large for a float. To look at every number takes as long as reading it."""
 _JSON = json.JSONDecoder(parse_constant=lambda name: None)
 """NaN and Infinity are no JSON, and count as nothing measured."""
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = _JSON.decode(text.decode("utf-8"))
-        if _LARGE.search(text):
+        value = _JSON.decode(line := text.decode("utf-8"))
+        if suspect(line):
             usable(value)
     except (ValueError, RecursionError):
         return None

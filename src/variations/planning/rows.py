@@ -15,15 +15,15 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
-from variations.configuration.tasks import named
 from variations.store.contents import refuse_damaged
+from variations.store.differences import idle
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
 from variations.store.own_code import refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition, told_apart
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
-from variations.sweeping.jobs import composed_jobs, idle, row_faults
+from variations.sweeping.jobs import composed_jobs, row_faults
 from variations.sweeping.local import on_gpus
 from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.sources import Sources
@@ -160,7 +160,7 @@ def plan_rows(overrides: Sequence[str]) -> list[Planned]:
         return _multirun(overrides, [line for line in overrides if line not in axes])
     if overrides:
         config = compose_run(overrides)
-        _refuse(faults(config) + [fault.text for fault in named(config.task).idle(overrides, [config])])
+        _refuse(faults(config) + [fault.text for fault in idle(overrides, [config])])
         if config.sweep.name is not None and config.name is None and config.variation.row is None:
             _refuse(
                 [
@@ -213,7 +213,7 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
     jobs: dict[str, Any] = {}
     for job in every:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
-    unused = [fault.text for fault in idle(overrides, every)]
+    unused = [fault.text for fault in idle(overrides, [job.config for job in jobs.values()])]
     _refuse(row_faults({row: job.config for row, job in jobs.items()}) + unused)
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     outcomes = [Outcome.of(job) for job in every]

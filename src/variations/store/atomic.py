@@ -243,11 +243,20 @@ def read_stored(path: Path) -> bytes:
     found = stored_path(path)
     if found is None:
         raise FileNotFoundError(f"there is no {path}")
-    data = found.read_bytes()
+    packed = found.suffix == ".gz" and path.suffix != ".gz"
+    return unpacked(found) if packed else found.read_bytes()
+
+
+def unpacked(path: Path) -> bytes:
+    """Contents of a gzipped file of a record. OSError: they are damaged, or larger than any that a record has."""
     try:
-        return gzip.decompress(data) if found.suffix == ".gz" and path.suffix != ".gz" else data
+        with gzip.open(path) as file:
+            data = file.read(LARGEST + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OSError(f"{found} is damaged: {error}") from error
+        raise OSError(f"{path} is damaged: {error}") from error
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"{path} holds more than {LARGEST >> 20} MiB")
+    return data
 
 
 def read_yaml(path: Path) -> Any:
@@ -347,6 +356,14 @@ def usable(value: Any, *, finite: bool = True) -> Any:
         if not layer:
             return value
     raise ValueError(TOO_DEEP)
+
+
+_SUSPECT = re.compile(r"(?<!\d)\d{300}|[eE]\+?\d{3}|NaN|Infinity")
+
+
+def suspect(text: str) -> bool:
+    """Whether JSON of this text may hold what `usable` refuses; to walk through all values takes as long as reading."""
+    return bool(_SUSPECT.search(text)) or text.count("[") + text.count("{") > DEEPEST
 
 
 def is_number(value: Any) -> bool:

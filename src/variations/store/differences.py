@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from variations.configuration.tasks import task_of
+from variations.configuration.compose import to_dict
+from variations.configuration.rules import Fault
+from variations.configuration.tasks import named, task_of
 from variations.store.identity import covered, defaults, flatten, is_incidental
 
 SAME = "same configuration"
@@ -65,6 +67,16 @@ def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[
     task = task_of(config)
     silent = (*_SILENT, *task.silent, *task.without_effect(values))
     return lambda key: not is_incidental(key, config) and not covered(key, silent)
+
+
+def idle(typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
+    """Faults for typed overrides that have no effect in any of these typed configurations of runs."""
+    reasons: dict[str, Fault] = dict.fromkeys(typed, Fault((), ""))
+    for config in configs:
+        off = named(config.task).without_effect(flatten(to_dict(config))) if reasons else {}
+        keys = {line: line.lstrip("+").partition("=")[0] for line in reasons}
+        reasons = {line: why for line, key in keys.items() for name, why in off.items() if covered(key, [name])}
+    return [Fault(why.keys, f"{line} has no effect: {why.text}.") for line, why in reasons.items() if why.text]
 
 
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -69,12 +69,6 @@ def by_task(jobs: Sequence[Job], look: Callable[[Any, list[Any]], list[Fault]]) 
     return [f for name in names for f in look(named(name), [j.config for j in jobs if j.config.task == name])]
 
 
-def idle(typed: Sequence[str], jobs: Sequence[Job]) -> list[Fault]:
-    """Typed keys that no run uses; none if the runs are of several tasks, which have different keys."""
-    several = len({job.config.task for job in jobs}) > 1
-    return [] if several else by_task(jobs, lambda task, configs: task.idle(typed, configs))
-
-
 def _metric_faults(config: Any) -> list[Fault]:
     metric, task = config.sweep.metric, named(config.task)
     if unknown := task.metric_fault(metric):

@@ -301,19 +301,19 @@ class SlurmPool:
 
     def _tell_of_held(self, keys: Sequence[str]) -> None:
         """Report once which jobs will not start by themselves, and why."""
-        held: dict[str, list[str]] = {}
+        held: dict[tuple[str, bool], list[str]] = {}
         for key in keys:
             seen = self._seen(self._parts(key))
             if seen is None or seen.state not in ("PENDING", *HELD) or seen.job in self._told:
                 continue
             if seen.state in HELD or any(word in seen.reason for word in NEVER):
                 self._told.add(seen.job)
-                held.setdefault(seen.reason, []).append(seen.job)
-        for reason, jobs in held.items():
+                by_us = seen.state in HELD or "held" in seen.reason.lower() or "Hold" in seen.reason
+                held.setdefault((seen.reason, by_us and "Admin" not in seen.reason), []).append(seen.job)
+        for (reason, by_us), jobs in held.items():
             subject = f"Slurm job {jobs[0]} will not start by itself"
             if len(jobs) > 1:
                 subject = f"Slurm jobs {', '.join(jobs)} will not start by themselves"
-            by_us = ("held" in reason.lower() or "Hold" in reason) and "Admin" not in reason
             release = f"; scontrol release {' '.join(jobs)} lets held jobs start" if by_us else ""
             self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}{release}")
 

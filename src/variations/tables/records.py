@@ -12,7 +12,6 @@ BLEU is computed (`<set>.<score>.counts.npy.gz`). Tables and tests need no more.
 """
 
 import fcntl
-import gzip
 import hashlib
 import os
 import re
@@ -34,6 +33,7 @@ from variations.store.atomic import (
     read_stored,
     stored_path,
     told_if_unwritable,
+    unpacked,
     write_json,
     write_yaml,
 )
@@ -274,7 +274,7 @@ def _files(run: TestedRun, *, texts: Collection[str] | None) -> dict[str, bytes 
         kept = (path for path in found if _wanted(path, texts) or not _may_not_be_published(path))
         copied = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
         by_sweep = any(folder.path.glob("lease-*.json"))
-        return copied | (_documents(run, gzip.decompress(copied["metrics.jsonl.gz"])) if by_sweep else {})
+        return copied | (_documents(run, unpacked(folder.path / "metrics.jsonl.gz")) if by_sweep else {})
     files: dict[str, Any] = {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # own classes
     files |= task_of(run.config).record(run)
     for path in sorted(folder.hypotheses.glob("*.*")):

@@ -399,6 +399,15 @@ def test_generated_trees_are_held_out_alike_however_many_are_trained_on() -> Non
     assert few.train == usual.train[:100] and usual.train == many.train[:2000]
 
 
+def test_more_trees_than_the_treebank_has_are_refused(tmp_path: Path) -> None:
+    for section in range(25):
+        (tmp_path / f"wsj_{section:02d}00.mrg").write_text("(S (NN a))\n" * 2, encoding="utf-8")
+    data = ["data=ptb", f"data.root={tmp_path}"]
+    assert len(load(compose_run([*SMALL, *data, "data.train_trees=40"]).data).train) == 40
+    with pytest.raises(DataError, match=r"data\.train_trees=41, but the treebank has only 40 training trees: leave"):
+        load(compose_run([*SMALL, *data, "data.train_trees=41"]).data)
+
+
 def test_trees_that_are_edited_between_reading_and_their_fingerprint_are_refused(tmp_path: Path) -> None:
     extra = tmp_path / "more.mrg"
     extra.write_text("(S (NP (DT the) (NN dog)) (VP (VBD sat)))\n")

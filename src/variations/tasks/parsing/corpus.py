@@ -157,6 +157,11 @@ def load(data: DataConfig) -> Corpus:
         train, dev, test = (
             [tree for file in part for tree in by_file[file]] for part in (split.train, split.dev, split.test)
         )
+        if (data.train_trees or 0) > len(train):
+            raise DataError(
+                f"data.train_trees={data.train_trees}, but the treebank has only {len(train):,} training trees: leave "
+                "the key out, or set it to fewer."
+            )
         corpus = Corpus(
             split.described,
             train[: data.train_trees],

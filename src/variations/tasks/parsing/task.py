@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.configuration.rules import Fault, Rules
+from variations.configuration.rules import Fault, Rules, switched_off
 from variations.configuration.schema import RunConfig
 from variations.store.atomic import read_object
 from variations.store.inputs import missing
@@ -41,6 +41,13 @@ class Parsing(SequenceTask, Measures):
         "dev/ppl": Recorded("dev perplexity per symbol", logarithmic=True),
         "train/nll": Recorded("training loss, nats per symbol", logarithmic=True),
     }
+
+    def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
+        """As for other sequences; and the seed of generated trees, if trees are read."""
+        off = super().without_effect(flat)
+        if flat.get("data.kind") == "toy":
+            return off
+        return {**off, **switched_off(["data.seed"], "data.kind", "only data=trees_toy is generated from a seed")}
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the trees come from a folder, which has the whole treebank or its sample."""

@@ -65,6 +65,15 @@ def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
     return [Fault(("recipe.linear_epochs",), text)]
 
 
+@RULES.reads("model.kind", "trainer.precision")
+def _precision(config: QuestionAnsweringConfig) -> list[Fault]:
+    """Sparse products (memn2n) and scans that write float32 states in place (dmn, lstm) do not work in bf16."""
+    if config.model.kind not in ("memn2n", "dmn", "lstm") or config.trainer.precision != "bf16-mixed":
+        return []
+    text = f"trainer.precision=bf16-mixed: model={config.model.kind} needs 32-true or 64-true."
+    return [Fault(("trainer.precision", "model.kind"), text)]
+
+
 @RULES.reads("trainer.devices", "trainer.nodes")
 def _devices(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.trainer.devices * config.trainer.nodes == 1:

@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.configuration.compose import to_dict
-from variations.configuration.rules import Fault, Rules
+from variations.configuration.rules import Fault, Rules, switched_off
 from variations.configuration.schema import RunConfig
 from variations.store.atomic import read_object
-from variations.store.identity import flatten
 from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Asked, Recorded, Size
+from variations.tasks.base import Asked, Recorded, Size, unused_by_optimizer
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
 from variations.tasks.question_answering.measures import CARD, Measures
@@ -29,19 +27,19 @@ OWN_KEYS = {
     "transformer": ("layers", "h"),
 }
 """Keys of `model` that only some kinds have."""
-UNLIMITED = ("trainer.limit_test", "trainer.limit_val_batches")
-WHY_UNUSED = {
-    **dict.fromkeys(UNLIMITED, "this task always uses its whole test and validation sets"),
-    **dict.fromkeys(("recipe.beta1", "recipe.beta2", "recipe.eps"), "it is a key of recipe.optimizer=adam and adamw"),
-    **dict.fromkeys(
-        ("recipe.schedule", "recipe.warmup"), "in this task the rate is halved every recipe.halve_every epochs"
+ALWAYS_UNUSED = {
+    **switched_off(
+        ["trainer.limit_test", "trainer.limit_val_batches"],
+        "task",
+        "this task always uses its whole test and validation sets",
     ),
-    "recipe.lr": "with recipe.linear_epochs, the rate starts at recipe.linear_lr",
-    "recipe.linear_lr": "it is the rate with recipe.linear_epochs",
-    "data.questions": "it is a key of data.kind=babi",
-    "data.toy_questions": "it is a key of data.kind=toy",
+    **switched_off(
+        ["recipe.schedule", "recipe.warmup"],
+        "task",
+        "in this task the rate is halved every recipe.halve_every epochs",
+    ),
+    **switched_off(["recipe.scale"], "task", "the published runs of this task are not scaled"),
 }
-"""Keys that some runs do not use, and why; keys of `model` aside."""
 
 
 class QuestionAnswering(Measures):
@@ -78,40 +76,28 @@ class QuestionAnswering(Measures):
     }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
-    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+    def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Keys of other kinds of networks, and of the kind of stories that is not read."""
-        own = OWN_KEYS.get(str(flat.get("model.kind")), ())
-        others = [f"model.{key}" for key in sorted({k for keys in OWN_KEYS.values() for k in keys} - set(own))]
-        stories = ["data.toy_questions"] if flat.get("data.kind") == "babi" else ["data.questions", "data.root"]
-        adam = flat.get("recipe.optimizer") in ("adam", "adamw")
-        of_adam = [] if adam else [f"recipe.{key}" for key in ("beta1", "beta2", "eps")]
-        rate = "recipe.lr" if flat.get("recipe.linear_epochs") else "recipe.linear_lr"
-        return [*others, *stories, *of_adam, rate, "recipe.schedule", "recipe.warmup"]
+        kind, off = str(flat.get("model.kind")), {**ALWAYS_UNUSED, **unused_by_optimizer(flat)}
+        for key in dict.fromkeys(key for keys in OWN_KEYS.values() for key in keys):
+            owners = [owner for owner, keys in OWN_KEYS.items() if key in keys]
+            if kind not in owners:
+                reason = f"model={kind} does not have it: it is a key of {', '.join(owners)}"
+                off |= switched_off([f"model.{key}"], "model.kind", reason)
+        if flat.get("data.kind") == "babi":
+            off |= switched_off(["data.toy_questions"], "data.kind", "it is a key of data.kind=toy")
+        else:
+            off |= switched_off(["data.questions", "data.root"], "data.kind", "it is a key of data.kind=babi")
+        if flat.get("recipe.linear_epochs"):
+            reason = "with recipe.linear_epochs, the rate starts at recipe.linear_lr"
+            return off | switched_off(["recipe.lr"], "recipe.linear_epochs", reason)
+        reason = "it is the rate with recipe.linear_epochs"
+        return off | switched_off(["recipe.linear_lr"], "recipe.linear_epochs", reason)
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`; a network of another package: the class, `["MyReader", "babi"]`."""
         model = config.model
         return [model.kind.rpartition(":")[2], *([] if ":" in model.kind else [f"d{model.d}"]), config.data.name]
-
-    def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
-        """Keys that no run uses: of another kind of network, optimiser or kind of stories, or of other tasks."""
-        kinds = {config.model.kind for config in configs}
-        used = {key for kind in kinds for key in OWN_KEYS.get(kind, ())}
-        faults = []
-        for line in typed:
-            key = line.partition("=")[0].removeprefix("model.")
-            owners = [kind for kind, keys in OWN_KEYS.items() if key in keys]
-            if line.startswith("model.") and owners and key not in used:
-                text = (
-                    f"{line} has no effect with model={', '.join(sorted(kinds))}: it is a key of {', '.join(owners)}."
-                )
-                faults.append(Fault(("model.kind",), text))
-        unused = [self.without_effect(flatten(to_dict(config))) for config in configs]
-        for line in typed:
-            key = line.lstrip("+").partition("=")[0]
-            if key in WHY_UNUSED and all(key in (*UNLIMITED, *keys) for keys in unused):
-                faults.append(Fault((key,), f"{line} has no effect: {WHY_UNUSED[key]}."))
-        return faults
 
     def unusable_files(self, configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
         """Files of bAbI that a run needs and that are missing, each reported once."""

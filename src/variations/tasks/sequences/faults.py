@@ -123,6 +123,18 @@ def _branch_use(config: Any) -> Iterator[Fault]:
         )
 
 
+@RULES.reads("model.kind", "branch.train_mode", "branch.constraint")
+def _constraint(config: Any) -> Iterator[Fault]:
+    """Of constraints, only `softmax_xM` changes weights that are not learned: it sets their sum."""
+    b = config.branch
+    if config.model.kind == "weighted" and b.train_mode != "learned" and b.constraint not in ("project", "softmax_xM"):
+        yield Fault(
+            ("branch.constraint", "branch.train_mode"),
+            f"branch.constraint={b.constraint} has no effect with branch.train_mode={b.train_mode}, which learns no κ "
+            "and α: leave it out.",
+        )
+
+
 @RULES.reads("model.kind", "branch.inner_norm", "branch.impl")
 def _inner_norm(config: Any) -> Iterator[Fault]:
     b = config.branch

@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from variations.configuration.rules import Fault
+from variations.configuration.rules import Fault, switched_off
 from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Size
+from variations.tasks.base import Size, unused_by_optimizer
 from variations.tasks.task import Task
 
 UNSCALED = "unscaled"
 """Said of a recipe that keeps the paper's widths, depths and steps."""
+OF_GATES = ("branch.gate.k", "branch.gate.renormalise", "branch.gate.gradient")
+OF_LEARNED_WEIGHTS = tuple(
+    f"branch.{key}" for key in ("kappa", "alpha", "lr_scale", "warmup", "freeze_last", "center_grad")
+)
 
 
 def _may_have_branches(kind: str) -> bool:
@@ -57,17 +61,33 @@ class SequenceTask(Task):
                 flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
         return flat
 
-    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+    def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Settings of branches, if the model has none, and keys that the value of another one switches off."""
-        positions = {"sinusoidal": ["positions.max_length"], "learned": ["positions.form"]}
-        off = [*positions.get(str(flat.get("positions.kind")), [])]
-        off += [] if flat.get("recipe.label_smoothing") else ["recipe.smoothing"]
-        off += ["recipe.average_every"] if flat.get("recipe.average") == 1 else []
-        off += ["decode.alpha"] if flat.get("decode.beam") == 1 else []
-        off += [] if str(flat.get("branch.eval_mode")).startswith("random") else ["branch.eval_seed"]
+        kind, positions = str(flat.get("model.kind")), flat.get("positions.kind")
+        train_mode, eval_mode = flat.get("branch.train_mode"), str(flat.get("branch.eval_mode"))
+        off = dict(unused_by_optimizer(flat))
+        if positions == "sinusoidal":
+            off |= switched_off(["positions.max_length"], "positions.kind", "sinusoidal positions have no largest one")
+        if positions == "learned":
+            off |= switched_off(["positions.form"], "positions.kind", "it is a key of positions=sinusoidal")
+        if not flat.get("recipe.label_smoothing"):
+            off |= switched_off(["recipe.smoothing"], "recipe.label_smoothing", "recipe.label_smoothing is 0")
+        if flat.get("recipe.average") == 1:
+            off |= switched_off(["recipe.average_every"], "recipe.average", "recipe.average=1 averages nothing")
+        if flat.get("decode.beam") == 1:
+            off |= switched_off(["decode.alpha"], "decode.beam", "decode.beam=1 does not rank hypotheses by length")
+        if not _may_have_branches(kind):
+            reason = f"model={kind} has no branches: add model=weighted, or leave it out"
+            return off | switched_off(["branch"], "model.kind", reason)
+        if not eval_mode.startswith("random"):
+            reason = f"branch.eval_mode={eval_mode} draws nothing at random"
+            off |= switched_off(["branch.eval_seed"], "branch.eval_mode", reason)
         if flat.get("branch.gate.kind") == "none":
-            off += ["branch.gate.k", "branch.gate.renormalise", "branch.gate.gradient"]
-        return off if _may_have_branches(str(flat.get("model.kind"))) else ["branch", *off]
+            off |= switched_off(OF_GATES, "branch.gate.kind", "branch.gate.kind is none")
+        if train_mode in ("uniform", "random_per_step"):
+            reason = f"branch.train_mode={train_mode} learns no κ and α"
+            off |= switched_off(OF_LEARNED_WEIGHTS, "branch.train_mode", reason)
+        return off
 
     def label(self, config: Any) -> list[str]:
         """`["weighted", "N2", "d128", "toy"]`; with an attention of another package, its class after the kind; of a
@@ -77,17 +97,6 @@ class SequenceTask(Task):
             return [model.kind.rpartition(":")[2], config.data.name]
         own = [model.attention.rpartition(":")[2]] if ":" in model.attention else []
         return [model.kind, *own, f"N{model.N}", f"d{model.d_model}", config.data.name]
-
-    def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
-        """Typed settings of branches if none of the models has branches."""
-        if any(_may_have_branches(config.model.kind) for config in configs):
-            return []
-        kind = configs[0].model.kind
-        return [
-            Fault(("model.kind",), f"{line} has no effect with model={kind}: add model=weighted, or leave it out.")
-            for line in typed
-            if line.startswith(("branch=", "branch."))
-        ]
 
     losses: Sequence[str] = ("loss", "nll")
     units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
