@@ -150,7 +150,7 @@ class Tester:
             f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1], self.measure)
         ]
         try:
-            tested = self._test(found, *pairs[next(iter(found))])
+            tested = self._test(found, [pairs[seed] for seed in found])
             refuse_constant(tested.across)
         except DataError as error:
             return f"not tested: {str(error).rstrip('.')}"
@@ -182,7 +182,7 @@ class Tester:
         best = self.measure.range[1 if self.measure.higher_is_better else 0]
         return all(math.isclose(self.measure.value(run.result) or 0.0, best, abs_tol=1e-9) for run in runs)
 
-    def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
+    def _test(self, found: dict[int, tuple[Items, Items]], pairs: Sequence[tuple[SeedRun, SeedRun]]) -> RowTest:
         settings = self.settings
         aggregate = self._aggregate
         options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
@@ -191,12 +191,13 @@ class Tester:
         tests = paired_tests(systems, bases, aggregate, resampled=known, **options)
         seeds = dict(zip(found, tests, strict=True))
         if len(found) == 1:
-            ours, theirs = self._restarts(first), self._restarts(first_of_base)
+            ours, theirs = (self._restarts(run) for run in pairs[0])
             if ours and theirs:
                 across = across_restarts(ours, theirs, aggregate, **options)
                 return RowTest(self.measure.key, across, seeds)
             return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds)
-        across = across_seeds(systems, bases, aggregate, resampled=known, **options)
+        paired = all(_network(ours) == _network(theirs) for ours, theirs in pairs)
+        across = across_seeds(systems, bases, aggregate, resampled=known, paired=paired, **options)
         return RowTest(self.measure.key, across, seeds)
 
     def _aggregate(self, sums: Items, measure: Measure | None = None) -> Items:
@@ -235,6 +236,12 @@ def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
         if ours and theirs and ours != theirs:
             return f"its {name} references differ from its base row's (seed {seed}): not compared"
     return None
+
+
+def _network(run: SeedRun) -> tuple[str, int, int]:
+    """Row, seed and attempt of the training whose weights a run tests: its own, or those that it reused."""
+    source = RunFolder(str(run.result.get("reused") or run.folder))
+    return source.row, run.seed, source.attempt
 
 
 def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:

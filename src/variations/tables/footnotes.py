@@ -178,7 +178,11 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
             "restart, not the best in training, so the interval is conservative)"
         )
     if any(test.counts_seeds and not test.counts_restarts for test in tests):
-        kinds.append(f"of the difference of means over seeds, chance in seeds and {items} together")
+        pairs = "; rows that test the weights of their base row are paired with it, seed by seed"
+        kinds.append(
+            f"of the difference of means over seeds, chance in seeds and {items} together"
+            + (pairs if any(test.across.paired for test in tests) else "")
+        )
     if not all(test.counts_seeds for test in tests):
         kinds.append(
             f"for one seed, from a paired bootstrap of {items}, which ignores the chance between seeds, so no such "

@@ -55,6 +55,8 @@ class Comparison:
     """The sources of chance accounted for: `items`, `seeds`, `restarts`."""
     freedom: float | None = None
     """Degrees of freedom of Student's t, if the interval is of this kind."""
+    paired: bool = False
+    """Whether each seed of the system belongs to one of the base, because both test the same trained network."""
 
     @property
     def significant(self) -> bool:
@@ -198,6 +200,7 @@ def across_seeds(
     level: float = 0.95,
     resampled: Resampled | None = None,
     fixed_base: bool = False,
+    paired: bool = False,
 ) -> Comparison:
     """Difference of mean scores over seeds, with the chance in both seeds and items.
 
@@ -210,25 +213,32 @@ def across_seeds(
 
     The variance of seeds is pooled over both sides, as in the two-sample t-test, so that one side may have a single
     seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
-    are taken as unrelated. With `fixed_base`, the base has no chance of its own, as a system without random numbers.
-    `resampled` is as for `paired_tests`.
+    are taken as unrelated, unless they are `paired`: then the k-th runs of both sides test the same trained network,
+    and the variance of seeds is that of the K differences, with K - 1 degrees of freedom. With `fixed_base`, the base
+    has no chance of its own, as a system without random numbers. `resampled` is as for `paired_tests`.
 
     Raises ValueError when a side has no run or the numbers of items differ; its subclass UndefinedError, as all tests
     do, if there is a single item or the measure is not a number for some draws.
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
+    if paired and len(system) != len(base):
+        raise ValueError(f"{len(system)} and {len(base)} runs are no pairs")
     items, runs = check(*system, *base), (len(system), len(base))
     resampled = resampled or Resampled(aggregate, n, seed)
     sides = [resampled.of(side, n) for side in (system, base)]
     scores = [_observed(side, aggregate) for side in (system, base)]
     difference = float(scores[0].mean() - scores[1].mean())
     draws = sides[0].mean(0) - sides[1].mean(0)
-    by_chance = slice(0, 1) if fixed_base else slice(0, 2)
-    if sum(len(side) - 1 for side in scores[by_chance]) > 0:
-        variance, freedom = _variance_with_seeds(draws, scores[by_chance], sides[by_chance], items - 1)
+    if paired:
+        scores, sides = [scores[0] - scores[1]], [sides[0] - sides[1]]  # (K,), (K, n)
+    elif fixed_base:
+        scores, sides = scores[:1], sides[:1]
+    if sum(len(side) - 1 for side in scores) > 0:
+        variance, freedom = _variance_with_seeds(draws, scores, sides, items - 1)
         judged = _by_students_t(difference, variance, freedom, level)
-        return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, ("items", "seeds"), freedom)
+        sources = ("items", "seeds")
+        return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, sources, freedom, paired)
     judged = _judged(difference, _spread(difference, draws - draws.mean()), level)
     return Comparison(difference, *judged, "seeds", n, seed, level, None, runs)
 

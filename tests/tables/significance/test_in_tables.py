@@ -51,6 +51,30 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     assert test.notes == ()
 
 
+PAIRED = "; rows that test the weights of their base row are paired with it, seed by seed"
+
+
+def test_seeds_are_paired_exactly_if_both_rows_test_the_same_networks(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    texts = {(row, seed): put(row, seed, share) for row, share in (("base", 0.3), ("same", 0.25)) for seed in (1, 2, 3)}
+    for seed in (1, 2, 3):
+        texts["good", seed] = put("good", seed, 0.05, reused=f"../../base/seed{seed}")
+    counts = {key: bleu_counts(text, REFERENCES) for key, text in texts.items()}
+    table = read()
+    for line, paired in zip(table.lines[1:], (True, False), strict=True):
+        ours, theirs = ([counts[row, seed] for seed in (1, 2, 3)] for row in (line.row.definition.row, "base"))
+        assert line.test is not None
+        assert line.test.across == across_seeds(ours, theirs, n=200, seed=7, level=0.95, paired=paired)
+    assert any(PAIRED in text for text in table.remarks)
+    put("good", 4, 0.05)  # a network of its own: none are paired
+    put("base", 4, 0.3)
+    mixed = read(seeds=(1, 2, 3, 4))
+    assert mixed.lines[1].test is not None
+    assert not mixed.lines[1].test.across.paired
+    assert not any(PAIRED in text for text in mixed.remarks)
+
+
 @pytest.mark.slow
 def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     put: Callable[..., list[str]], read: Callable[..., Table], store: Path

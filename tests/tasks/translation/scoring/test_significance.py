@@ -184,6 +184,21 @@ def test_items_that_all_differ_alike_have_no_spread():
         significance.across_seeds([right, right], [wrong, wrong], mean)
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [((27, 77, 14), (96, 97, 97)), ((51, 60, 70, 42), (50, 58, 71, 40))])
+def test_paired_seeds_are_students_test_of_their_differences_where_items_add_no_chance(ours, theirs):
+    """All items of a run are alike; then scipy's tests for related and for unrelated samples are the references."""
+    system, base = ([np.tile([score, 100], (500, 1)) for score in side] for side in (ours, theirs))
+    mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
+    for paired, reference in ((True, stats.ttest_rel), (False, stats.ttest_ind)):
+        found = significance.across_seeds(system, base, mean, n=100, paired=paired)
+        expected = reference(np.array(ours) / 100, np.array(theirs) / 100)
+        assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+        assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
+        assert (found.paired, found.variance) == (paired, ("items", "seeds"))
+    with pytest.raises(ValueError, match="4 and 3 runs are no pairs|3 and 2 runs are no pairs"):
+        significance.across_seeds(system, base[:-1], mean, paired=True)
+
+
 def test_a_single_item_has_no_spread():
     one = np.array([[5, 5, 4, 3, 2, 1, 5, 4, 3, 2]])
     for test in (paired_bootstrap, paired_randomisation):
