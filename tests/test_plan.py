@@ -457,3 +457,10 @@ def test_the_verb_takes_keys_with_several_values_but_none_of_its_own() -> None:
 def test_a_key_that_no_run_uses_is_refused_as_in_training(words: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"branch\.M=4 has no effect: model=transformer has no"):
         render(words, PlanConfig(measure=False))
+
+
+def test_a_limit_of_time_is_told_beside_steps_and_flops() -> None:
+    words = ["sweep=quickstart", "rows=[weighted,transformer]"]
+    told = "transformer, weighted: trainer.max_minutes=0.1 may end trainings early; steps and FLOPs are those of all"
+    assert told in render([*words, "trainer.max_minutes=0.1"], PlanConfig(format="markdown", measure=False))
+    assert "max_minutes" not in render(words, PlanConfig(format="markdown", measure=False))

@@ -299,3 +299,18 @@ def test_nsga2_ends_with_the_pareto_front(defined: Make, capsys: pytest.CaptureF
     told = capsys.readouterr().out
     assert "Pareto front" in told
     assert sum(line.startswith("│") for line in told.splitlines()) == len(front)
+
+
+@pytest.mark.slow
+def test_the_summary_says_which_of_the_best_trials_were_ended_early(
+    defined: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = defined(sweep__search__trials=3, **SHORT)
+    search = Search(definition, QuickPool())
+    search.run()
+    folder = RunFolder(definition.home / "trial1/seed1")
+    folder.write_result({**(folder.result() or {}), "stopped": "max_minutes", "steps": 3})
+    summary(search.study)
+    last = folder.config()["trainer"]["max_steps"]
+    told = [line for line in capsys.readouterr().out.splitlines() if "was ended" in line]
+    assert told == [f"trial1: training was ended at step 3 of {last:,} by trainer.max_minutes"]

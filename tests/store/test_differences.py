@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
-from variations.store.differences import changes, differences, equal_rows
+from variations.store.differences import changes, differences, equal_rows, varied
+from variations.training.ema import MovingAverage
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -67,6 +69,27 @@ WEIGHTED = {"model__kind": "weighted"}
             "branch__eval_seed",
             (1, 2),
         ),
+        ({"recipe__optimizer": "sgd"}, {"recipe__optimizer": "adamw"}, "recipe__beta1", (0.9, 0.5)),
+        (
+            WEIGHTED | {"branch__train_mode": "random_per_step"},
+            WEIGHTED,
+            "branch__kappa",
+            (True, False),
+        ),
+        (
+            WEIGHTED | {"branch__train_mode": "uniform"},
+            WEIGHTED,
+            "branch__eval_mode",
+            ("learned", "uniform"),
+        ),
+        (
+            WEIGHTED | {"branch__decoder": "both", "branch__M": 4, "model__d_k": 64, "model__d_v": 64},
+            WEIGHTED | {"branch__decoder": "cross", "branch__M": 4, "model__d_k": 64, "model__d_v": 64},
+            "model__h",
+            (2, 8),
+        ),
+        ({}, {"callbacks": {"early_stopping": {"patience": 1}}}, "trainer__val_every", (5, 60)),
+        ({}, {"callbacks": {"early_stopping": {"patience": 1}}}, "trainer__val_bleu", (100, 200)),
     ],
 )
 def test_a_key_that_another_one_switches_off_is_no_difference(
@@ -74,3 +97,21 @@ def test_a_key_that_another_one_switches_off_is_no_difference(
 ) -> None:
     assert changes(*(configuration(**off, **{key: value}) for value in values)) == {}
     assert changes(*(configuration(**on, **{key: value}) for value in values)) == {key.replace("__", "."): values}
+
+
+def test_decays_that_no_update_reaches_are_one(configuration: Configure) -> None:
+    """The last of 2,400 updates uses at most 2400 / 2409 = 0.9963 (training/ema.py)."""
+    for steps, different in ((2400, False), (100_000, True)):
+        slow, slower = (configuration(recipe__ema=decay, trainer__max_steps=steps) for decay in (0.999, 0.9999))
+        assert ("recipe.ema" in changes(slow, slower)) == different
+        assert bool(equal_rows({"slow": slow, "slower": slower})) != different
+        assert ("recipe.ema" in varied([slow, slower])) == different
+    shorter, longer = (configuration(recipe__ema=0.995, trainer__max_steps=steps) for steps in (100, 200))
+    assert changes(shorter, longer) == {"trainer.max_steps": (100, 200)}
+    last = MovingAverage(0.9999)
+    last.updates, layer = 2399, torch.nn.Linear(1, 1, bias=False)
+    last.start(layer)
+    before = last.weights["weight"].item()
+    torch.nn.init.constant_(layer.weight, before + 1)
+    last.update(layer)
+    assert last.weights["weight"].item() - before == pytest.approx(1 - 2400 / 2409, rel=1e-3)

@@ -427,3 +427,8 @@ def test_a_grid_of_another_task_has_the_first_score_of_its_task(
     jobs = expand([f"task={task}", axis, f"runs={tmp_path}"])
     assert {named(task).primary(job.config.sweep.metric).key for job in jobs} == {measure}
     assert len(jobs) == 2
+
+
+def test_what_was_typed_for_all_rows_of_a_grid_is_stored_with_them() -> None:
+    jobs = expand(["sweep.name=g", "model.h=2,4", "recipe.optimizer=sgd", "data.root=null", "seed=1,2", "logger=none"])
+    assert [job.config.sweep.typed for job in jobs] == [["recipe.optimizer=sgd"]] * 4

@@ -13,7 +13,7 @@ from variations.store.rows import define
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
-from variations.tables.table import Table, build
+from variations.tables.table import Table, build, document
 
 Configure = Callable[..., dict[str, Any]]
 WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
@@ -170,8 +170,11 @@ def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
     limited = configuration(**row, trainer__limit_val_batches=1)
     make_run("quickstart", "learned_positions", 1, 31.0, config=limited)
     sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
-    delta = build(define(sweep, store=store), store).lines[1].delta
-    assert "test.bleu" in delta and "dev_ppl" not in delta
+    table = build(define(sweep, store=store), store)
+    assert "test.bleu" in table.lines[1].delta and "dev_ppl" not in table.lines[1].delta
+    apart = [row["not_compared_in"] for row in document(table)["rows"]]
+    assert apart[0] == {}
+    assert apart[1]["dev_ppl"].startswith("its dev PPL depends on trainer.limit_val_batches")
     sweep.metric = "dev_ppl"
     line = build(define(sweep, store=store), store).lines[1]
     assert line.delta == {}
@@ -400,3 +403,20 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     assert (
         note == "trained with settings of Lightning that no recipe has: detect_anomaly=True, callbacks=early_stopping"
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "end"),
+    [
+        (["recipe.optimizer=sgd", "recipe.lr=0.01"], "; typed for all rows: recipe.optimizer=sgd recipe.lr=0.01."),
+        ([], "vocabulary 8,000, beam 4."),
+    ],
+)
+def test_what_was_typed_for_all_rows_stands_beside_the_recipe(
+    typed: list[str], end: str, make_run: Any, configuration: Any, store: Path
+) -> None:
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "weighted"], seeds=[1])
+    for row in sweep.rows:
+        make_run("quickstart", row, 1, 30.0, config=configuration(sweep__typed=typed))
+    (said,) = [text for text in build(define(sweep, store=store), store).remarks if text.startswith("Measured on")]
+    assert said.endswith(end)

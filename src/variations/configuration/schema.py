@@ -107,7 +107,8 @@ class RecipeConfig:
     average_every: int | None = number(None, ge=1)
     """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
     ema: float = number(0.0, ge=0, lt=1)
-    """Decay of an exponential moving average of the weights, which is tested instead of the weights; 0: none."""
+    """Decay of an exponential moving average of the weights, which is tested instead of the weights; 0: none. Update n
+    uses at most n / (n + 9), so a decay above that of the last update has the same effect as this limit."""
 
     @property
     def further_copies(self) -> int:
@@ -333,7 +334,7 @@ class SweepConfig:
     note: str | None = None
     """A remark, printed below the table."""
     typed: list[str] = field(default_factory=list)
-    """Overrides that were typed beside `sweep=…`; written when the run is started."""
+    """Overrides that were typed for all rows of a sweep or a grid; written when the run is started."""
     search: SearchConfig = field(default_factory=SearchConfig)
 
     @property

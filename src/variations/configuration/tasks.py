@@ -44,7 +44,7 @@ class Configured(Protocol):
     symbols: Mapping[str, str] = {}
     """The papers' names of keys, for descriptions of changes: `{"model.h": "heads"}`."""
     silent: Sequence[str] = ()
-    """Keys that do not make a row a different experiment, besides the `incidental` ones."""
+    """Keys of validations, which make no different experiment unless a callback acts on them."""
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
         """A flat configuration in which defaults are filled in."""

@@ -124,6 +124,7 @@ def record(line: PlanLine) -> dict[str, Any]:
         "device_hours": cost and cost.hours(),
         "disk_bytes": cost and cost.disk,
         "exact": cost and cost.exact,
+        "part_of_updates": cost and cost.part,
         "fault": line.uncounted or (line.price and line.price.fault),
     }
 
@@ -305,6 +306,18 @@ def _bases(lines: Sequence[PlanLine]) -> list[str]:
     return said
 
 
+def _limited(lines: Sequence[PlanLine]) -> list[str]:
+    """A sentence for each limit `trainer.max_minutes` that ends trainings early, or may do so."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        limit = line.row.config.trainer.max_minutes if line.row.config is not None and line.row.launches else None
+        cost = line.price.cost if line.price else None
+        if limit is not None and (cost is None or cost.part < 1):
+            ends = f"leaves time for about {cost.part:.0%} of the updates" if cost else "may end trainings early"
+            found.setdefault(f"trainer.max_minutes={limit:g} {ends}", []).append(line.row.definition.row)
+    return [f"{', '.join(rows)}: {text}; steps and FLOPs are those of all updates." for text, rows in found.items()]
+
+
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:
     """Conventions."""
     costs = [line.price.cost for line in lines if line.price and line.price.cost]
@@ -340,6 +353,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             "Time: one run from start to scores, estimated from some real updates, a test and a checkpoint that "
             "were measured on this machine. Memory: the peak. Disk: checkpoints that are kept.",
         ),
+        *((True, remark) for remark in _limited(lines)),
         (
             any(not cost.exact for cost in costs),
             "~: estimated from parts of batches (whole ones are too slow or too large here) or from assumed lengths.",

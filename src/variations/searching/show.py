@@ -8,13 +8,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from variations.configuration.tasks import task_of
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import COSTS
 from variations.searching.space import word
 from variations.searching.study import REASON, Study
+from variations.store.ledger import RunFolder
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, printer, table_line
+from variations.system.errors import UserError
 from variations.system.rounding import decimal
+from variations.tables.departures import of_run
+from variations.tasks.base import TestedRun
 
 ENOUGH = 10
 """Number of finished trials from which on the importance of keys is estimated."""
@@ -73,6 +78,9 @@ def summary(study: Study) -> None:
     if complete:
         front = study.optuna.best_trials if len(study.objectives) > 1 else _ranked(study, complete)[:SHOWN]
         console.print(_table(study, front))
+        for trial in front:
+            for text in _departures(study, trial.number):
+                console.print(f"{TRIAL}{trial.number}: {escape(text)}", soft_wrap=True)
     counts = Counter(trial.state.name for trial in trials)
     names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "open", "WAITING": "waiting"}
     told = ", ".join(f"{counts[state]} {text}" for state, text in names.items() if counts[state])
@@ -96,6 +104,21 @@ def summary(study: Study) -> None:
         console.print("Run the same command again to continue the search.")
     elif counts["RUNNING"]:
         console.print("Run the same command again to continue open trials whose process has ended.")
+
+
+def _departures(study: Study, number: int) -> list[str]:
+    """Why a trial's values are not those of a whole training, or are of networks that are not trained."""
+    found: dict[str, None] = {}
+    for folder in map(RunFolder, sorted((study.definition.home / f"{TRIAL}{number}").glob("seed*"))):
+        try:
+            config, result = folder.config(), folder.result()
+        except UserError as error:
+            found[str(error)] = None
+            continue
+        if result:
+            untrained = task_of(config).untrained([TestedRun(folder, config, result)])
+            found |= dict.fromkeys([*of_run(config, result), *([f"not trained: {untrained}"] if untrained else [])])
+    return [*found]
 
 
 def _table_command(study: Study) -> str:

@@ -20,7 +20,6 @@ _SILENT = (
     "variation",
     "trainer.threads",
     "trainer.log_every",
-    "trainer.val_every",
     "trainer.checkpoint_every",
     "trainer.checkpoint_minutes",
 )
@@ -32,12 +31,14 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     Derived defaults are compared by their values. Keys without effect do not count; the task names them.
     """
     order, task = defaults(config), task_of(config)
-    before, after = task.effective(flatten(base)), task.effective(flatten(config))
+    stated, told = {**order, **flatten(base)}, {**order, **flatten(config)}
+    before, after = task.effective({**stated}), task.effective({**told})
     counts = _counting(config, after)
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
-        old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
-        if old != new and counts(key):
+        old, new = before.get(key), after.get(key)
+        derived = stated.get(key) is None or stated.get(key) != told.get(key)  # else it follows from another change
+        if old != new and derived and counts(key):
             found[key] = (old, new)
     return found
 
@@ -65,7 +66,9 @@ def alike(configs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[[str], bool]:
     """Whether a key of the experiment that `config` describes, with these effective values, has an effect."""
     task = task_of(config)
-    silent = (*_SILENT, *task.silent, *task.without_effect(values))
+    silent = {*_SILENT, *task.without_effect(values)}
+    if not config.get("callbacks"):  # early stopping, for one, acts on validations
+        silent |= {"trainer.val_every", *task.silent}
     return lambda key: not is_incidental(key, config) and not covered(key, silent)
 
 

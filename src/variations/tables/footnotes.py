@@ -88,11 +88,18 @@ def _settings(table: Table) -> list[str]:
         config = line.row.config
         if config:
             result = next((run.result for run in line.row.finished), {})
-            text = f"Measured on {task_of(config).conditions(config, result, scaled=scaled)}{_part(config)}."
+            conditions = task_of(config).conditions(config, result, scaled=scaled)
+            text = f"Measured on {conditions}{_part(config)}{_typed(config)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)
     return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+
+
+def _typed(config: Mapping[str, Any]) -> str:
+    """What was typed for all rows of a sweep or a grid, which is no difference between them."""
+    lines = (config.get("sweep") or {}).get("typed") or []
+    return f"; typed for all rows: {' '.join(lines)}" if lines else ""
 
 
 def _scaled(table: Table) -> list[str]:

@@ -117,6 +117,7 @@ def _line_document(table: Table, line: Line) -> dict[str, Any]:
         ],
         "measured": {key: asdict(value) for key, value in line.measured.items()},
         "difference_from_base": {key: asdict(value) for key, value in line.delta.items()},
+        "not_compared_in": dict(line.uncompared_in),
         "published": {key: asdict(figure) for key, figure in line.published.items()},
         "published_difference_from_base": line.published_delta,
         "significance": line.test.document() if line.test else None,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from variations.configuration.rules import Fault, switched_off
 from variations.configuration.schema import choice, number
 from variations.store.ledger import RunFolder
 from variations.system.rounding import decimal
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
     from torch import Tensor, nn
-
-
-def unused_by_optimizer(flat: Mapping[str, Any]) -> dict[str, Fault]:
-    """Keys of Adam, which other optimisers do not read."""
-    if flat.get("recipe.optimizer") in ("adam", "adamw"):
-        return {}
-    keys = ("recipe.beta1", "recipe.beta2", "recipe.eps")
-    return switched_off(keys, "recipe.optimizer", "it is a key of recipe.optimizer=adam and adamw")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Learning rates of Transformers (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3). No torch."""
+"""Learning rates (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3), and that of averaged weights. No torch."""
 
 import math
 from collections.abc import Callable
@@ -13,6 +13,14 @@ from variations.system.errors import UserError
 def noam(step: float, d: float, warmup: float) -> float:
     """d^-0.5 · min(step^-0.5, step · warmup^-1.5), step from 1."""
     return float(d**-0.5 * min(step**-0.5, step * warmup**-1.5))
+
+
+def ema_rate(decay: float, updates: int) -> float:
+    """The share r of `recipe.ema` in e ← r·e + (1 - r)·w, after `updates` others: min(decay, (1 + n) / (10 + n)).
+
+    The smaller shares of the first updates let the average forget the initial weights.
+    """
+    return min(decay, (1 + updates) / (10 + updates))
 
 
 def main_rate(step: int, recipe: RecipeConfig, d_model: int, max_steps: int) -> float:

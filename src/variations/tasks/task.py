@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from variations.configuration.rules import Fault, switched_off
 from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import Configured
@@ -30,6 +31,7 @@ from variations.tasks.base import (
     Size,
     TestedRun,
 )
+from variations.tasks.schedules import ema_rate
 from variations.tasks.scored import Scored, ToScore
 
 if TYPE_CHECKING:
@@ -90,6 +92,22 @@ class Task(Configured, Protocol):
     """The quantity in validations whose lowest value selects the best weights."""
     shown: Mapping[str, str] = {}
     """Quantities of a validation in the progress line: `{"dev/ppl": "dev ppl {:.2f}"}`."""
+
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """The decay of the moving average is at most that of the last update."""
+        if flat.get("recipe.ema") and flat.get("trainer.max_steps"):
+            flat["recipe.ema"] = ema_rate(flat["recipe.ema"], flat["trainer.max_steps"] - 1)
+        return flat
+
+    def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
+        """Keys of Adam, which other optimisers do not read, and the distance of checkpoints that are not averaged."""
+        off = {}
+        if flat.get("recipe.optimizer") not in ("adam", "adamw", None):
+            keys = ("recipe.beta1", "recipe.beta2", "recipe.eps")
+            off = switched_off(keys, "recipe.optimizer", "it is a key of recipe.optimizer=adam and adamw")
+        if flat.get("recipe.average") == 1:
+            off |= switched_off(["recipe.average_every"], "recipe.average", "recipe.average=1 averages nothing")
+        return off
 
     def profile(self, config: Any, device: str) -> Mapping[str, str]:
         """The task's choices for this device, as text by topic."""

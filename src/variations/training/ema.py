@@ -5,12 +5,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from variations.tasks.schedules import ema_rate
+
 
 class MovingAverage:
-    """e ← r·e + (1 - r)·w after every update, with r = min(decay, (1 + n) / (10 + n)) after n updates.
-
-    The smaller r of the first updates lets the average forget the initial weights.
-    """
+    """e ← r·e + (1 - r)·w after every update, with r of `ema_rate`."""
 
     def __init__(self, decay: float) -> None:
         self.decay, self.updates = decay, 0
@@ -26,7 +25,7 @@ class MovingAverage:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Include the weights after an update."""
-        rate = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        rate = ema_rate(self.decay, self.updates)
         self.updates += 1
         names, values = zip(*_weights(model), strict=True)
         torch._foreach_lerp_([self.weights[name] for name in names], list(values), 1 - rate)

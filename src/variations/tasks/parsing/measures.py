@@ -106,6 +106,8 @@ class Measures(Task):
             for part, whole in wholes.items():
                 if counts.get(part, whole) < whole:
                     trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
+        if dropped := result.get("dropped_pairs"):
+            trees += f"; without {dropped:,} training trees that were longer than data.max_length"
         return f"{trees}; recipe {recipe.get('name')}"
 
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
@@ -132,6 +134,8 @@ class Measures(Task):
         trees = _trees(result).get("train", data.get("train_trees") or TREES["train"])
         if trees < TREES["train"]:
             found.append(f"{trees:,} training trees of {TREES['train']:,}")
+        if dropped := result.get("dropped_pairs"):
+            found.append(f"trained without {dropped:,} trees that were longer than data.max_length")
         if scale_name(config) != UNSCALED:
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found

@@ -91,7 +91,7 @@ class Measures(Task):
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
         if key == "dev_nll":
-            convention = "nats per held-out question"
+            convention = "nats per held-out question, mean over all restarts"
             return Measure(
                 key, "dev loss", higher_is_better=False, convention=convention, set="dev", is_loss=True, range=POSITIVE
             )
@@ -132,13 +132,12 @@ class Measures(Task):
         return "babi_toy" if name == "babi" else name
 
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
-        """Stories and recipe; of generated stories, tasks, number of questions and seed."""
+        """Stories and recipe; tasks, if not all; of generated stories, number of questions and seed."""
         text, data = super().conditions(config, result, scaled=scaled), config.get("data") or {}
+        tasks = f"tasks {', '.join(map(str, data.get('tasks') or []))}"
         if data.get("kind") != "toy":
-            return text
-        tasks = ", ".join(map(str, data.get("tasks") or []))
-        generated = f"tasks {tasks}, {data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')}"
-        return f"{text} ({generated})"
+            return text if len(data.get("tasks") or ()) == len(TASKS) else f"{text} ({tasks} of {len(TASKS)})"
+        return f"{text} ({tasks}, {data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')})"
 
     def misnamed(self, result: Mapping[str, Any]) -> str | None:
         """Stories that have the names of bAbI's files, but are not those of bAbI 1.2."""

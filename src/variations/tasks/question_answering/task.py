@@ -10,7 +10,7 @@ from variations.store.atomic import read_object
 from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Asked, Recorded, Size, unused_by_optimizer
+from variations.tasks.base import Asked, Recorded, Size
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
 from variations.tasks.question_answering.measures import CARD, Measures
@@ -39,6 +39,7 @@ ALWAYS_UNUSED = {
         "in this task the rate is halved every recipe.halve_every epochs",
     ),
     **switched_off(["recipe.scale"], "task", "the published runs of this task are not scaled"),
+    **switched_off(["trainer.compile"], "task", "the networks of this task are not compiled"),
 }
 
 
@@ -70,20 +71,22 @@ class QuestionAnswering(Measures):
     steadier = "lower recipe.lr (with recipe.linear_epochs, recipe.linear_lr) or recipe.norm"
     limited = False
     curves: Mapping[str, Recorded] = {
-        "dev/error": Recorded("dev error, %"),
-        "dev/loss": Recorded("dev loss, nats per question"),
-        "train/loss": Recorded("training loss, per question"),
+        "dev/error": Recorded("dev error, %, mean over restarts"),
+        "dev/loss": Recorded("dev loss, nats per question, mean over restarts"),
+        "train/loss": Recorded("training loss per question, mean over restarts (memnn: margins)"),
     }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Keys of other kinds of networks, and of the kind of stories that is not read."""
-        kind, off = str(flat.get("model.kind")), {**ALWAYS_UNUSED, **unused_by_optimizer(flat)}
+        kind, off = str(flat.get("model.kind")), {**ALWAYS_UNUSED, **super().without_effect(flat)}
         for key in dict.fromkeys(key for keys in OWN_KEYS.values() for key in keys):
             owners = [owner for owner, keys in OWN_KEYS.items() if key in keys]
             if kind not in owners:
                 reason = f"model={kind} does not have it: it is a key of {', '.join(owners)}"
                 off |= switched_off([f"model.{key}"], "model.kind", reason)
+        if kind == "memnn" and flat.get("model.facts") == 1:
+            off |= switched_off(["model.ordered"], "model.facts", "model.facts=1 retrieves a single fact")
         if flat.get("data.kind") == "babi":
             off |= switched_off(["data.toy_questions"], "data.kind", "it is a key of data.kind=toy")
         else:

@@ -7,11 +7,13 @@ from typing import Any
 from variations.configuration.rules import Fault, switched_off
 from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Size, unused_by_optimizer
+from variations.tasks.base import Size
 from variations.tasks.task import Task
 
 UNSCALED = "unscaled"
 """Said of a recipe that keeps the paper's widths, depths and steps."""
+NOT_LEARNED = ("uniform", "random_per_step")
+"""Values of `branch.train_mode` with which no κ and α are learned."""
 OF_GATES = ("branch.gate.k", "branch.gate.renormalise", "branch.gate.gradient")
 OF_LEARNED_WEIGHTS = tuple(
     f"branch.{key}" for key in ("kappa", "alpha", "lr_scale", "warmup", "freeze_last", "center_grad")
@@ -52,28 +54,29 @@ class SequenceTask(Task):
     )
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        """Defaults are d_k = d_v = d_model / h, and M = h."""
+        """Defaults are d_k = d_v = d_model / h, and M = h; weights that are not learned are 1/M at test time."""
+        flat = super().effective(flat)
         h, d_model = flat.get("model.h"), flat.get("model.d_model")
         if h and d_model:
             model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
             flat["model.d_k"], flat["model.d_v"] = model.head_widths
             if flat.get("model.kind") == "weighted":
                 flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
+        if flat.get("branch.train_mode") in NOT_LEARNED and flat.get("branch.eval_mode") == "learned":
+            flat["branch.eval_mode"] = "uniform"
         return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Settings of branches, if the model has none, and keys that the value of another one switches off."""
         kind, positions = str(flat.get("model.kind")), flat.get("positions.kind")
         train_mode, eval_mode = flat.get("branch.train_mode"), str(flat.get("branch.eval_mode"))
-        off = dict(unused_by_optimizer(flat))
+        off = dict(super().without_effect(flat))
         if positions == "sinusoidal":
             off |= switched_off(["positions.max_length"], "positions.kind", "sinusoidal positions have no largest one")
         if positions == "learned":
             off |= switched_off(["positions.form"], "positions.kind", "it is a key of positions=sinusoidal")
         if not flat.get("recipe.label_smoothing"):
             off |= switched_off(["recipe.smoothing"], "recipe.label_smoothing", "recipe.label_smoothing is 0")
-        if flat.get("recipe.average") == 1:
-            off |= switched_off(["recipe.average_every"], "recipe.average", "recipe.average=1 averages nothing")
         if flat.get("decode.beam") == 1:
             off |= switched_off(["decode.alpha"], "decode.beam", "decode.beam=1 does not rank hypotheses by length")
         if not _may_have_branches(kind):
@@ -84,9 +87,14 @@ class SequenceTask(Task):
             off |= switched_off(["branch.eval_seed"], "branch.eval_mode", reason)
         if flat.get("branch.gate.kind") == "none":
             off |= switched_off(OF_GATES, "branch.gate.kind", "branch.gate.kind is none")
-        if train_mode in ("uniform", "random_per_step"):
+        if train_mode in NOT_LEARNED:
             reason = f"branch.train_mode={train_mode} learns no κ and α"
             off |= switched_off(OF_LEARNED_WEIGHTS, "branch.train_mode", reason)
+        everywhere = flat.get("branch.encoder") and flat.get("branch.decoder") in ("both", "both_shared_ffn")
+        widths = [flat.get(key) for key in ("branch.M", "model.d_k", "model.d_v")]
+        if kind == "weighted" and everywhere and None not in widths:
+            reason = "every attention has branch.M branches of widths model.d_k and model.d_v, and no other heads"
+            off |= switched_off(["model.h"], "branch.decoder", reason)
         return off
 
     def label(self, config: Any) -> list[str]:
