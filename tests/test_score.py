@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.tasks import named
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
+from variations.tasks.scored import ToScore
 
 SCRIPT = Path(__file__).resolve().parents[1] / "src" / "score.py"
 
@@ -121,3 +125,15 @@ def test_a_wrong_parameter_file_is_one_clear_message(folder):
     assert (done.returncode, done.stdout) == (2, "")
     assert "wrong.prm is not a parameter file of EVALB: line 1: unknown keyword LABELLED." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("task", "keys", "told"),
+    [
+        ("translation", {"prm": "x.prm"}, "prm=x.prm is a parameter file of EVALB: add task=parsing, or leave it out."),
+        ("parsing", {"lang": "fr", "src": "s"}, "lang=fr and src=s: task=parsing scores trees without them"),
+    ],
+)
+def test_keys_of_another_task_are_refused(task, keys, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        named(task).score(ToScore(hyp="h", ref="r", **keys))

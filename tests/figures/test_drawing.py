@@ -121,6 +121,7 @@ def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
             "line is for figure=attention and figure=drawings, not for figure=learning_curves: leave it out.",
         ),
         ({"heads": [1]}, "heads is for figure=attention, not for figure=all: leave it out."),
+        ({"figure": "attention", "set": "dev"}, "set is for figure=drawings, not for figure=attention: leave it out."),
         ({"rows": ["b"]}, "has no row 'b'; valid: a, w"),
     ],
 )

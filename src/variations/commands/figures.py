@@ -21,6 +21,7 @@ SELECTING = {
     **dict.fromkeys(("sentence", "target", "items", "heads", "words"), ("attention",)),
     "layer": ("attention", "branch_weights", "all"),
     "x": ("learning_curves", "all"),
+    "set": ("drawings",),
 }
 """Keys that select a part of some figures only."""
 
@@ -44,8 +45,8 @@ class FiguresConfig(Asked, SweepKeys):
     """Window of the moving average in branch_weights, in measurements; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
     """Fraction of training that loss_against_loss leaves out at the start."""
-    set: str = "test"
-    """The test set, for drawings."""
+    set: str | None = None
+    """The tested set, for drawings; null: test."""
 
 
 def draw(config: FiguresConfig) -> None:
@@ -343,15 +344,16 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     task = task_of(folder.config())
     if not task.drawn:
         raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")
-    found = task.drawings(folder, config.set, config.line)
+    part = config.set or "test"
+    found = task.drawings(folder, part, config.line)
     if not found:
         raise UserError(
-            f"{folder.path} has nothing to draw for set={config.set}: it was not tested on it, or made no mistake, or "
+            f"{folder.path} has nothing to draw for set={part}: it was not tested on it, or made no mistake, or "
             "is the record of a run on a corpus whose sentences are not published."
         )
     out = _place(config, folder.path / "figures")
     for drawing in found:
-        path = out / f"{config.set}-{drawing.line:04d}.svg"
+        path = out / f"{part}-{drawing.line:04d}.svg"
         write_text(_ours(path), f"{drawing.svg}\n<!-- {MADE_BY} -->\n")
         yield path
 

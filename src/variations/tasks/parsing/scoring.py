@@ -4,14 +4,20 @@ from pathlib import Path
 from typing import Any
 
 from variations.data.text import read_text
-from variations.system.errors import DataError
+from variations.system.errors import DataError, UserError
 from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
 from variations.tasks.scored import Scored, ToScore, files
 
 
 def scored(asked: ToScore) -> Scored:
-    """EVALB's report on the chosen trees, or its summary. Raises UserError as `score_files` does."""
+    """EVALB's report on the chosen trees, or its summary.
+
+    Raises UserError as `score_files` does, and for keys of task=translation.
+    """
+    given = {"lang": asked.lang, "src": asked.src if asked.run is None else None}
+    if unread := [f"{key}={value}" for key, value in given.items() if value is not None]:
+        raise UserError(f"{' and '.join(unread)}: task=parsing scores trees without them: leave them out.")
     paths = files(asked)
     parameters = None if asked.prm is None else Path(asked.prm).expanduser()
     found = score_files(paths["hypothesis"], paths["reference"], parameters)

@@ -29,7 +29,9 @@ class Texts:
 
 
 def scored(asked: ToScore) -> Scored:
-    """Every score of the chosen texts, and a run's own perplexities."""
+    """Every score of the chosen texts, and a run's own perplexities. Raises UserError for keys of other tasks."""
+    if asked.prm is not None:
+        raise UserError(f"prm={asked.prm} is a parameter file of EVALB: add task=parsing, or leave it out.")
     texts = read_texts(asked)
     scores = score_all(texts.hypotheses, texts.references, texts.language)
     if asked.run is not None:
