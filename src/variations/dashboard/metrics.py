@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from variations.configuration.tasks import named, names
-from variations.store.atomic import read_stored, stored_path, suspect, unpacked, usable
+from variations.store.atomic import read_stored, stored_path, unpacked, usable
 from variations.system.errors import UserError, read_fault
 
 AXES = ("step", "target_tokens", "tokens", "seconds", "flops")
@@ -199,9 +199,7 @@ _JSON = json.JSONDecoder(parse_constant=lambda name: None)
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = _JSON.decode(line := text.decode("utf-8"))
-        if suspect(line):
-            usable(value)
+        value = usable(_JSON.decode(text.decode("utf-8")))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.store import fence
-from variations.store.atomic import json_text, read_stored, replaced, stored_path, suspect, usable
+from variations.store.atomic import json_text, read_stored, replaced, stored_path, usable
 from variations.system.errors import UserError, read_fault
 
 LARGEST = 1 << 30
@@ -129,9 +129,7 @@ def _advice(file: Path) -> str:
 def _object(line: str) -> dict[str, Any]:
     """The JSON object of a line. Raises ValueError if it is none that a run writes."""
     try:
-        value = json.loads(line)
-        if suspect(line):
-            usable(value)
+        value = usable(json.loads(line))
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg})") from error
     except RecursionError:
