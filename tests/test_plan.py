@@ -464,3 +464,10 @@ def test_a_limit_of_time_is_told_beside_steps_and_flops() -> None:
     told = "transformer, weighted: trainer.max_minutes=0.1 may end trainings early; steps and FLOPs are those of all"
     assert told in render([*words, "trainer.max_minutes=0.1"], PlanConfig(format="markdown", measure=False))
     assert "max_minutes" not in render(words, PlanConfig(format="markdown", measure=False))
+
+
+def test_a_vocabulary_for_rows_that_have_none_of_sub_words_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"vocabulary=50000: no task of these rows has data\.vocabulary: leave it out"
+    ):
+        render(["task=question_answering"], PlanConfig(measure=False, vocabulary=50000))

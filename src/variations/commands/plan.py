@@ -71,6 +71,9 @@ def render(overrides: list[str], config: PlanConfig) -> str:
     from variations.planning.rows import plan_rows
 
     rows = plan_rows(wanted)  # faults are reported before torch is loaded
+    data = [getattr(row.config, "data", None) for row in rows if row.config is not None]
+    if config.vocabulary is not None and not any(hasattr(each, "vocabulary") for each in data):
+        raise ConfigError([f"vocabulary={config.vocabulary}: no task of these rows has data.vocabulary: leave it out."])
     bill = _bill(rows, config, named=bool(wanted))
     from variations.planning.formats import FORMATS, line, markdown, terminal
 
