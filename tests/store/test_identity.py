@@ -43,3 +43,17 @@ def test_equal_values_differ_where_the_task_does_not_count_them_alike() -> None:
     other = BASE | {"task": "parsing", "data": {"kind": "treebank", "root": "a"}}
     same = BASE | {"data": {"kind": "treebank", "root": "a"}}
     assert changed_keys(same, other)["data.root"] == (None, "a")
+
+
+def test_keys_that_neither_configuration_uses_make_no_other_run() -> None:
+    """So a run that was begun with one of them continues without it, now that a typed one is refused."""
+
+    def run(beta1: float, M: int, **more: Any) -> dict[str, Any]:
+        recipe, model = {"optimizer": "adam", "beta1": beta1}, {"kind": "transformer"}
+        return BASE | {"recipe": recipe | more.pop("recipe", {}), "model": model | more, "branch": {"M": M}}
+
+    assert {*changed_keys(run(0.5, 4), run(0.9, 8))} == {"recipe.beta1"}
+    sgd = {"optimizer": "sgd"}
+    assert changed_keys(run(0.5, 4, recipe=sgd), run(0.9, 8, recipe=sgd)) == {}
+    of_one = changed_keys(run(0.5, 4, recipe=sgd), run(0.9, 8, kind="weighted"))
+    assert {*of_one} == {"recipe.beta1", "recipe.optimizer", "branch.M", "model.kind"}

@@ -169,7 +169,7 @@ def test_a_change_counts_from_the_newest_sound_checkpoint(folder: RunFolder, con
 
 
 @pytest.mark.parametrize(
-    "key", ["trainer.devices", "trainer.tokens_per_batch", "recipe.batch_tokens", "model.d_ff", "model.h", "branch.M"]
+    "key", ["trainer.devices", "trainer.tokens_per_batch", "recipe.batch_tokens", "model.d_ff", "model.h", "model.N"]
 )
 def test_what_the_stored_state_would_not_fit_cannot_change_in_mid_training(
     key: str, folder: RunFolder, configuration: Configure

@@ -91,7 +91,10 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Identifying keys whose values differ: `{key: (old value, new value)}`, sorted by key."""
+    """Identifying keys whose values differ: `{key: (old value, new value)}`, sorted by key.
+
+    Keys that have no effect in either do not count.
+    """
     alike: set[str] = set()
     if _kind(old) == _kind(new):  # what is equal then counts alike; of a sweep that is started again, nearly all is
         alike = {key for key in old.keys() & new.keys() if old[key] == new[key]}
@@ -99,7 +102,11 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tu
     keys = sorted(before.keys() | after.keys())
     first, second = defaults(old), defaults(new)
     pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}
-    return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
+    found = {key: (left, right) for key, (left, right) in pairs.items() if left != right}
+    if not found:
+        return found
+    idle, idle_now = (named(each.get("task") or DEFAULT).without_effect(flatten(each)) for each in (old, new))
+    return {key: values for key, values in found.items() if not (covered(key, idle) and covered(key, idle_now))}
 
 
 def is_incidental(key: str, config: Mapping[str, Any]) -> bool:
