@@ -19,6 +19,7 @@ from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.checksums import file_sha256, sidecar
+from variations.store.identity import identifying
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, RunFailedError, UserError
 from variations.tables.departures import of_run
@@ -356,3 +357,10 @@ def test_losses_in_the_result_are_measured_without_dropout(small: Any) -> None:
     again = folder.result()
     assert again is not None and again["loss"] == first["loss"]
     assert first["loss"]["dev_nll"] == folder.measurements.read()[-1]["dev/nll"]
+
+
+def test_a_checkpoint_may_differ_in_keys_that_have_no_effect(configuration: Any) -> None:
+    written = identifying(configuration(recipe__beta1=0.5, recipe__optimizer="sgd"))
+    checkpoints.refuse_foreign(Path("step1.ckpt"), written, configuration(recipe__optimizer="sgd"))
+    with pytest.raises(UserError, match=r"step1\.ckpt is the checkpoint of another run .*recipe\.beta1 0\.5 there"):
+        checkpoints.refuse_foreign(Path("step1.ckpt"), written, configuration(recipe__optimizer="adam"))

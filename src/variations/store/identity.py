@@ -5,11 +5,13 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from variations.configuration.foreign import filled
 from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import plain
+
+T = TypeVar("T")
 
 INCIDENTAL = (
     "runs",
@@ -103,10 +105,13 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tu
     first, second = defaults(old), defaults(new)
     pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}
     found = {key: (left, right) for key, (left, right) in pairs.items() if left != right}
-    if not found:
-        return found
-    idle, idle_now = (named(each.get("task") or DEFAULT).without_effect(flatten(each)) for each in (old, new))
-    return {key: values for key, values in found.items() if not (covered(key, idle) and covered(key, idle_now))}
+    return with_effect(found, flatten(old), flatten(new)) if found else found
+
+
+def with_effect(changed: Mapping[str, T], *flat: Mapping[str, Any]) -> dict[str, T]:
+    """Those of the keys that have an effect in at least one of these flat configurations."""
+    off = [named(each.get("task") or DEFAULT).without_effect(each) for each in flat]
+    return {key: value for key, value in changed.items() if not all(covered(key, keys) for keys in off)}
 
 
 def is_incidental(key: str, config: Mapping[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from variations.store import fence
 from variations.store.atomic import as_typed, flush, replaced, write_text
 from variations.store.checksums import file_sha256, is_sound, sidecar, sweep
 from variations.store.conflicts import history
-from variations.store.identity import covered, identifying
+from variations.store.identity import covered, identifying, with_effect
 from variations.system.errors import RunFailedError, UserError
 
 log = logging.getLogger(__name__)
@@ -159,15 +159,15 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
         return
     now, allowed = identifying(config), [entry.split(" ")[0] for entry in history(config)]
     allowed += (config.get("resume") or {}).get("allow") or []
-    differing = [
-        f"{key} {as_typed(written[key])} there, {as_typed(now[key])} here"
+    differing = {
+        key: f"{key} {as_typed(written[key])} there, {as_typed(now[key])} here"
         for key in written.keys() & now.keys()
         if written[key] != now[key] and not covered(key, allowed)
-    ]
-    if differing:
+    }
+    if differing := with_effect(differing, written, now):
         raise UserError(
-            f"{path} is the checkpoint of another run ({'; '.join(sorted(differing))}): restore this run's own, or "
-            "train it again as a new attempt (force=true)."
+            f"{path} is the checkpoint of another run ({'; '.join(sorted(differing.values()))}): restore this run's "
+            "own, or train it again as a new attempt (force=true)."
         )
 
 
