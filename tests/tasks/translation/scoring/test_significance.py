@@ -195,7 +195,7 @@ def test_paired_seeds_are_students_test_of_their_differences_where_items_add_no_
         assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
         assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-9)
         assert (found.paired, found.variance) == (paired, ("items", "seeds"))
-    with pytest.raises(ValueError, match="4 and 3 runs are no pairs|3 and 2 runs are no pairs"):
+    with pytest.raises(ValueError, match=r"4 and 3 runs are no pairs|3 and 2 runs are no pairs"):
         significance.across_seeds(system, base[:-1], mean, paired=True)
 
 
