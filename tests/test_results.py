@@ -54,17 +54,22 @@ def test_the_page_of_claims_is_that_of_the_records() -> None:
 def test_the_readme_counts_the_verdicts_on_both_transformer_papers() -> None:
     claims = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
     counts = re.findall(r"^## (.*)\n\n(\d+) claims and questions: (.*)\.$", claims, re.MULTILINE)
-    verdicts, total = Counter[str](), 0
+    verdicts, total, questions = Counter[str](), 0, Counter[str]()
     for title, number, found in counts:
         if "Memory" not in title:
             total += int(number)
             verdicts.update({name: int(n) for n, name in re.findall(r"(\d+) ([a-z ]+)", found)})
+            listed = claims.partition(f"## {title}\n")[2].partition("\n## ")[0]
+            questions.update(re.findall(r"^\|.*\| \*\*(.+?)\*\* \| open question \|", listed, re.MULTILINE))
     assert len(counts) == 3
     assert verdicts.total() == total
     said = (ROOT / "README.md").read_text(encoding="utf-8").replace("**", "")
     order = ("reproduced", "partly", "not reproduced", "undecided", "untested here")
     listed = ", ".join(f"{verdicts[name]} {name}" for name in order)
-    assert f"| The {total} claims of both Transformer papers | {listed}:" in said
+    assert f"| The {total} claims and questions on both Transformer papers | {listed}:" in said
+    ours = ", ".join(f"{questions[name]} {name}" for name in order if questions[name])
+    assert questions.total() == 5
+    assert f"Five of them are questions of this project, not claims of a paper: {ours}." in said
 
 
 @pytest.mark.slow

@@ -78,6 +78,20 @@ def test_values_are_those_of_the_seeds_that_were_tested(put: Put, outcome: Calla
 
 
 @pytest.mark.slow
+def test_a_comparison_names_a_row_that_was_trained_past_its_best_step(
+    put: Put, outcome: Callable[..., Outcome]
+) -> None:
+    past = [{"step": step, "flops": 10.0 * step, "dev/nll": nll} for step, nll in ((800, 0.5), (1000, 0.6))]
+    put("weighted", 0.1, metrics=past)
+    put("softmax", 0.9)
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert found.bearing == "supports"
+    assert found.note == "weighted: its dev perplexity ended 10.5 % above its lowest: it was trained past its best step"
+    put("M16", 0.1)
+    assert outcome(row="M16", base="softmax", expect="better").note is None
+
+
+@pytest.mark.slow
 def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)

@@ -10,6 +10,7 @@ from typing import Any
 
 from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
+from variations.configuration.tasks import task_of
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
@@ -123,7 +124,9 @@ class Evidence:
         if row is None or base is None or not row.finished or not base.finished:
             return None
         labels = row.definition.label, base.definition.label
-        return replace(self._compared(test, scale, row, base), labels=labels)
+        found = self._compared(test, scale, row, base)
+        notes = [*([found.note] if found.note else []), *(_past_their_best(row, base) if found.finding else [])]
+        return replace(found, labels=labels, note="; ".join(notes) or None)
 
     def _compared(self, test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
         name = f"{scale.prefix}{test.table}"
@@ -248,6 +251,12 @@ class Evidence:
 def _unlike(row: Row, base: Row) -> str | None:
     """What besides the two rows' own files differs between them, so that no claim is judged by their difference."""
     return other_inputs(row, base) or other_overrides(row, base) or "; ".join(edited_between(row, base)) or None
+
+
+def _past_their_best(*rows: Row) -> list[str]:
+    """A note for each row that was trained past its best step: it counts, but its score may be lower for it."""
+    found = ((row, task_of(row.config).past_its_best(row.tested)) for row in rows if row.tested)
+    return [f"{row.definition.row}: {note}" for row, note in found if note]
 
 
 def _same_direction(task: Task, published: str, measure: Measure) -> bool:
