@@ -460,6 +460,6 @@ def test_a_table_says_how_much_of_the_treebank_a_run_had() -> None:
         TASK.conditions(config, cut, scaled=False) == f"{DESCRIBED['sample']}; 28 of the 245 test trees; recipe parsing"
     )
     long = TASK.conditions(config, whole | {"dropped_pairs": 1673}, scaled=False)
-    assert "; without 1,673 training trees that were longer than data.max_length; recipe parsing" in long
+    assert "; without the 1,673 training tree(s) longer than data.max_length; recipe parsing" in long
     toy = {**config, "data": {"kind": "toy", "extra": ["auto.txt"]}}
     assert TASK.conditions(toy, {}, scaled=False).startswith("built-in trees; further training trees from data.extra;")

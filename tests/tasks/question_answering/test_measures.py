@@ -2,11 +2,13 @@
 
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from stored_runs import babi_configuration
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
@@ -193,3 +195,16 @@ def test_what_may_be_compared() -> None:
     other = "the stories of tasks 1, 3 in data.root were not those of bAbI 1.2"
     assert TASK.incomparable(mean, babi, {"not_of_babi": [1, 3]}) == TASK.misnamed({"not_of_babi": [1, 3]}) == other
     assert TASK.misnamed({}) is None
+
+
+@pytest.mark.parametrize(
+    ("tasks", "end"),
+    [
+        (range(1, 21), "recipe x"),
+        ([1, 15], " (tasks 1, 15 of 20)"),
+        ([*range(1, 3), *range(4, 21)], " (without task 3 of 20)"),
+        (range(3, 21), " (without tasks 1, 2 of 20)"),
+    ],
+)
+def test_the_text_of_a_table_names_the_tasks_that_its_mean_is_over(tasks: Iterable[int], end: str) -> None:
+    assert TASK.conditions(babi_configuration(tasks), {}, scaled=False).endswith(end)

@@ -107,7 +107,7 @@ class Measures(Task):
                 if counts.get(part, whole) < whole:
                     trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
         if dropped := result.get("dropped_pairs"):
-            trees += f"; without {dropped:,} training trees that were longer than data.max_length"
+            trees += f"; without the {dropped:,} training tree(s) longer than data.max_length"
         return f"{trees}; recipe {recipe.get('name')}"
 
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
@@ -135,7 +135,7 @@ class Measures(Task):
         if trees < TREES["train"]:
             found.append(f"{trees:,} training trees of {TREES['train']:,}")
         if dropped := result.get("dropped_pairs"):
-            found.append(f"trained without {dropped:,} trees that were longer than data.max_length")
+            found.append(f"trained without the {dropped:,} tree(s) longer than data.max_length")
         if scale_name(config) != UNSCALED:
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found

@@ -134,9 +134,13 @@ class Measures(Task):
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """Stories and recipe; tasks, if not all; of generated stories, number of questions and seed."""
         text, data = super().conditions(config, result, scaled=scaled), config.get("data") or {}
-        tasks = f"tasks {', '.join(map(str, data.get('tasks') or []))}"
+        chosen = data.get("tasks") or []
+        tasks = f"tasks {', '.join(map(str, chosen))}"
         if data.get("kind") != "toy":
-            return text if len(data.get("tasks") or ()) == len(TASKS) else f"{text} ({tasks} of {len(TASKS)})"
+            left_out = [number for number in range(1, len(TASKS) + 1) if number not in chosen]
+            if 0 < len(left_out) < len(TASKS) // 2:
+                tasks = f"without task{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
+            return f"{text} ({tasks} of {len(TASKS)})" if left_out else text
         return f"{text} ({tasks}, {data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')})"
 
     def misnamed(self, result: Mapping[str, Any]) -> str | None:
