@@ -52,6 +52,7 @@ def test_markdown_and_plot_are_files_with_the_command_that_made_them(tmp_path, c
     assert capsys.readouterr().out == ""
     text = out.read_text(encoding="utf-8")
     assert "layers=[self_attention,restricted]" in text and "repeats=2" in text
+    assert "- At n = 4, 8, 16, all positions are within r, so nothing is restricted." in text
     assert "| Self-attention | O(n²·d) | O(1) | O(1) | 2.00, 1.00 | 2.00, 1.00 |" in text
     assert "![Time of one layer against n and against d](table.svg)" in text
     assert "sequence length n (d = 32)" in plot.read_text(encoding="utf-8")

@@ -144,9 +144,19 @@ def notes(report: Report) -> list[str]:
         + (", with its projections, another O(n·d²)." if s["projections"] else " without projections, as in Table 1."),
         "Measured exponents lie below the counted ones where a layer is too small to fill the machine, or where work "
         "that FLOPs do not count (softmax, memory traffic, the start of each step) still matters.",
+        *_unrestricted(report),
         *above(report.lines),
         *crossing(report.points),
     ]
+
+
+def _unrestricted(report: Report) -> list[str]:
+    """Lengths at which restricted attention sees every position; empty if there are none."""
+    r = report.settings["neighbourhood"]
+    whole = sorted({point.n for point in report.points if point.layer == "restricted" and point.n <= r})
+    return (
+        [f"At n = {', '.join(map(str, whole))}, all positions are within r, so nothing is restricted."] if whole else []
+    )
 
 
 def above(fits: Sequence[Fit]) -> list[str]:
