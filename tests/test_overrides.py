@@ -12,6 +12,7 @@ from variations.configuration.places import CONF
 from variations.configuration.tasks import named
 from variations.store.differences import idle
 from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.translation.config import TranslationConfig
 
 pytestmark = pytest.mark.usefixtures("restored_signals")
@@ -186,13 +187,16 @@ def test_only_the_constraint_that_sets_their_sum_changes_weights_that_are_not_le
     assert faults_of(*lines, "branch.constraint=softmax_xM") == []
 
 
-def test_a_class_of_another_package_may_read_the_settings_of_branches() -> None:
-    """As one that derives from the Weighted Transformer does."""
-    config = TranslationConfig()
-    for kind, unused in (("transformer", 1), ("weighted", 0), ("theirs:Net", 0)):
+def test_a_class_of_another_package_may_read_the_settings_of_ours() -> None:
+    """As one that derives from the Weighted Transformer, or from MemN2N, does."""
+    config, stories = TranslationConfig(), QuestionAnsweringConfig()
+    for kind, unused in (("transformer", 2), ("weighted", 1), ("theirs:Net", 0)):
         config.model.kind = kind
-        assert len(idle(["branch.M=4"], [config])) == unused
-        assert ("branch" in named("translation").without_effect({"model.kind": kind})) == bool(unused)
+        assert len(idle(["branch.M=4", "positions.max_length=9"], [config])) == unused
+        assert ("branch" in named("translation").without_effect({"model.kind": kind})) == (unused == 2)
+    for kind, unused in (("memn2n", 0), ("lstm", 1), ("theirs:Net", 0)):
+        stories.model.kind = kind
+        assert len(idle(["model.hops=2"], [stories])) == unused
 
 
 @pytest.mark.slow

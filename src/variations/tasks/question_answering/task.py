@@ -82,7 +82,7 @@ class QuestionAnswering(Measures):
         kind, off = str(flat.get("model.kind")), {**ALWAYS_UNUSED, **super().without_effect(flat)}
         for key in dict.fromkeys(key for keys in OWN_KEYS.values() for key in keys):
             owners = [owner for owner, keys in OWN_KEYS.items() if key in keys]
-            if kind not in owners:
+            if kind not in owners and ":" not in kind:  # a class of another package may read any of them
                 reason = f"model={kind} does not have it: it is a key of {', '.join(owners)}"
                 off |= switched_off([f"model.{key}"], "model.kind", reason)
         if kind == "memnn" and flat.get("model.facts") == 1:

@@ -20,11 +20,6 @@ OF_LEARNED_WEIGHTS = tuple(
 )
 
 
-def _may_have_branches(kind: str) -> bool:
-    """Whether a model may read the group `branch`; of a class of another package it is not known."""
-    return kind == "weighted" or ":" in kind
-
-
 class SequenceTask(Task):
     """From a sequence to a sequence by a network of `models/` (see `tasks/task.py` for each member)."""
 
@@ -68,20 +63,21 @@ class SequenceTask(Task):
 
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Settings of branches, if the model has none, and keys that the value of another one switches off."""
-        kind, positions = str(flat.get("model.kind")), flat.get("positions.kind")
-        train_mode, eval_mode = flat.get("branch.train_mode"), str(flat.get("branch.eval_mode"))
-        off = dict(super().without_effect(flat))
-        if positions == "sinusoidal":
-            off |= switched_off(["positions.max_length"], "positions.kind", "sinusoidal positions have no largest one")
-        if positions == "learned":
-            off |= switched_off(["positions.form"], "positions.kind", "it is a key of positions=sinusoidal")
+        kind, off = str(flat.get("model.kind")), dict(super().without_effect(flat))
         if not flat.get("recipe.label_smoothing"):
             off |= switched_off(["recipe.smoothing"], "recipe.label_smoothing", "recipe.label_smoothing is 0")
         if flat.get("decode.beam") == 1:
             off |= switched_off(["decode.alpha"], "decode.beam", "decode.beam=1 does not rank hypotheses by length")
-        if not _may_have_branches(kind):
+        if ":" in kind:  # a class of another package may read any of the others
+            return off
+        if flat.get("positions.kind") == "sinusoidal":
+            off |= switched_off(["positions.max_length"], "positions.kind", "sinusoidal positions have no largest one")
+        if flat.get("positions.kind") == "learned":
+            off |= switched_off(["positions.form"], "positions.kind", "it is a key of positions=sinusoidal")
+        if kind != "weighted":
             reason = f"model={kind} has no branches: add model=weighted, or leave it out"
             return off | switched_off(["branch"], "model.kind", reason)
+        train_mode, eval_mode = flat.get("branch.train_mode"), str(flat.get("branch.eval_mode"))
         if not eval_mode.startswith("random"):
             reason = f"branch.eval_mode={eval_mode} draws nothing at random"
             off |= switched_off(["branch.eval_seed"], "branch.eval_mode", reason)
@@ -92,7 +88,7 @@ class SequenceTask(Task):
             off |= switched_off(OF_LEARNED_WEIGHTS, "branch.train_mode", reason)
         everywhere = flat.get("branch.encoder") and flat.get("branch.decoder") in ("both", "both_shared_ffn")
         widths = [flat.get(key) for key in ("branch.M", "model.d_k", "model.d_v")]
-        if kind == "weighted" and everywhere and None not in widths:
+        if everywhere and None not in widths:
             reason = "every attention has branch.M branches of widths model.d_k and model.d_v, and no other heads"
             off |= switched_off(["model.h"], "branch.decoder", reason)
         return off
