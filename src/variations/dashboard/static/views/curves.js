@@ -223,7 +223,7 @@ V.views = V.views || {};
           !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${chosen.name}.` : "Select rows in the list.") : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(panel.look), " "] : null, panel.title), nodes[k]))) : null,
-          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join(", ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
+          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join("; ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
           drawn.length && waiting.length ? V.el("p", { class: "hint", id: "waiting", text: `Not drawn, because no ${value} has been measured yet: ${waiting.join("; ")}.` }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map(({ text }) => V.el("li", { text })))) : null,
         ),
