@@ -89,6 +89,18 @@ def test_what_cannot_be_made_leaves_nothing_behind(elsewhere: Path, name: str, r
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize("file", ["sweep/mine.yaml", "variation/mine/other.yaml"])
+def test_a_name_of_an_installed_package_is_taken(file: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = elsewhere / "package/conf"
+    (place / file).parent.mkdir(parents=True)
+    (place / file).write_text("name: mine\n")
+    monkeypatch.setattr(new, "installed", lambda: (place,))
+    taken = place / file.removesuffix("/other.yaml")
+    with pytest.raises(UserError, match=f"^{taken} exists already, and nothing is overwritten: choose another name"):
+        new.create("mine", [])
+    assert new.create("yours", [])[0] == elsewhere / "conf/sweep/yours.yaml"
+
+
 def test_only_the_name_is_required(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["new"])
     with pytest.raises(SystemExit, match="2"):

@@ -252,6 +252,19 @@ def test_a_row_that_names_no_base_row_is_compared_with_the_first_as_in_the_table
     assert other.base == first.config
 
 
+@pytest.mark.usefixtures("config_dir")
+def test_a_sweep_of_another_tables_rows_is_headed_with_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep/mine.yaml").write_text("name: mine\ntable: quickstart\nrows: [transformer]\nseeds: [1]\n")
+    for words, start in (
+        (["sweep=mine"], "Sweep mine\n\nquickstart\n"),
+        (["sweep=mine", "sweep.name=check"], "Sweep check\n\nquickstart\n"),
+        (["sweep=quickstart", "rows=[transformer]"], "quickstart\n"),
+        (["variation=quickstart/transformer"], "quickstart\n"),
+    ):
+        assert render([*words, f"runs={tmp_path}"], PlanConfig(measure=False)).startswith(start), words
+
+
 @pytest.mark.slow
 def test_every_row_of_both_papers_builds_and_the_written_plan_is_up_to_date() -> None:
     done = plan("format=markdown")

@@ -63,3 +63,29 @@ def test_a_file_that_an_earlier_folder_would_hide_is_told(tmp_path: Path) -> Non
     assert told.value.faults == [
         f"hydra.searchpath: {hidden} would not be used, because {used} has the same name: rename it."
     ]
+
+
+def test_a_file_of_an_installed_package_that_is_hidden_is_refused_where_its_name_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By ours, by a named folder and by another package; equal files, and names that are not read, are no fault."""
+    for place, size in (("named", "mine"), ("first", "mine"), ("first", "big"), ("second", "mine"), ("second", "own")):
+        file = tmp_path / place / "conf/size" / f"{size}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"model:\n  h: {2 if place == 'second' else 4}\n")
+    (tmp_path / "first/conf/train.yaml").write_text("theirs: 1\n")  # of another program
+    first, second = (tmp_path / place / "conf" for place in ("first", "second"))
+    monkeypatch.setattr(doors, "installed", lambda: (first, second))
+    end = "has the same name: rename one of them, or uninstall the package."
+    of_second = f"installed package second: {second / 'size/mine.yaml'} would not be used, because"
+    with pytest.raises(ConfigError) as told:
+        doors.refuse_hidden("size/tiny", "size/mine", "size/big")
+    assert told.value.faults == [
+        f"{of_second} {first / 'size/mine.yaml'} {end}",
+        f"installed package first: {first / 'size/big.yaml'} would not be used, because conf/size/big.yaml {end}",
+    ]
+    doors.open_given(tmp_path / "named/conf")
+    with pytest.raises(ConfigError) as told:
+        doors.refuse_hidden("size/mine")
+    assert told.value.faults == [f"{of_second} {tmp_path / 'named/conf/size/mine.yaml'} {end}"]
+    doors.refuse_hidden("size/own", "size/tiny", "train")

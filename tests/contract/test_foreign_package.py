@@ -97,6 +97,46 @@ def test_a_package_that_is_not_installed_adds_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("sweep/foreign.yaml", ["train", "--multirun", "sweep=foreign", "debug=limit"]),
+        ("sweep/foreign.yaml", ["plan", "sweep=foreign", "measure=false"]),
+        ("sweep/foreign.yaml", ["table", "sweep=foreign"]),
+        ("model/foreign_mean.yaml", ["train", "model=foreign_mean", "debug=limit"]),
+    ],
+)
+def test_its_file_is_not_ignored_where_another_has_its_name(
+    file: str, words: list[str], site: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine" / file
+    mine.parent.mkdir(parents=True)
+    theirs = site / "foreign_variations/conf" / file
+    mine.write_text(f"# mine\n{theirs.read_text()}")
+    done = verb(*words, f"--config-dir={tmp_path / 'mine'}", cwd=tmp_path, site=site)
+    assert (done.returncode, done.stdout) == (2, "")
+    told = f"installed package foreign_variations: {theirs} would not be used, because"
+    assert done.stderr.count(told) == 1
+    assert "Traceback" not in done.stderr
+    others = ["variation=quickstart/uniform", "--cfg", "job", "-p", "model.h"]
+    assert verb("train", f"--config-dir={tmp_path / 'mine'}", *others, cwd=tmp_path, site=site).returncode == 0
+
+
+@pytest.mark.slow
+def test_its_row_is_not_ignored_by_the_table_of_another_sweep(site: Path, tmp_path: Path) -> None:
+    """The table reads the files of rows, and composes none of them."""
+    row = Path("variation/foreign/two_heads.yaml")
+    mine, theirs = tmp_path / "mine", site / "foreign_variations/conf" / row
+    (mine / row).parent.mkdir(parents=True)
+    (mine / row).write_text(theirs.read_text().replace("Two heads", "Mine"))
+    (mine / "sweep").mkdir()
+    (mine / "sweep/mine.yaml").write_text("name: mine\nrows: [quickstart/transformer, foreign/two_heads]\n")
+    done = verb("table", f"--config-dir={mine}", "sweep=mine", cwd=tmp_path, site=site)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"installed package foreign_variations: {theirs} would not be used, because" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_folder_is_named_on_the_command_line(tmp_path: Path) -> None:
     conf = PACKAGE / "foreign_variations" / "conf"
     for place in (f"file://{conf}", f"'file://{os.path.relpath(conf, tmp_path)}'"):

@@ -242,6 +242,9 @@ def test_a_run_that_is_not_finished_is_named_below_its_curve():
     lines = [measured(step) for step in (100, 200)]
     rows = [TracedRow("a", "A", metrics={1: lines}, results={1: {}}), TracedRow("b", "B", metrics={1: lines})]
     assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed per row. Not finished: B."
+    rows.append(TracedRow("c", "gated convolution, k = 5", metrics={1: lines}))
+    told = "One seed per row. Not finished: B; gated convolution, k = 5."
+    assert learning_curves(rows, "dev/bleu").get_supxlabel() == told
 
 
 def test_a_row_whose_losses_are_not_comparable_is_named_below_its_curve():

@@ -75,6 +75,22 @@ def test_a_key_or_a_choice_that_a_file_has_lost_is_noticed(
     assert (noted in build(sweep, store).lines[0].notes) == (now is not None)
 
 
+@pytest.mark.parametrize("typed", [[], ["model=weighted"]])
+def test_a_network_that_an_edited_file_no_longer_chooses_is_named(
+    typed: list[str], make_run: Any, store: Path, configuration: Any, config_dir: Path
+) -> None:
+    """The choice was replaced by a value; the new file does not name the network. A typed choice is still made."""
+    path = config_dir / "variation/mine/one.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package _global_\nvariation: {table: mine, row: one}\nmodel: {h: 1}\n")
+    row = {"variation__table": "mine", "variation__row": "one", "sweep__typed": typed}
+    make_run("mine", "one", 1, 31.0, config=configuration(**row, model__kind="weighted", model__h=4))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store), store).lines
+    kind = "" if typed else "model.kind weighted there, transformer in the file, "
+    told = f"finished with another configuration than its file has now: {kind}model.h 4 there, 1 in the file"
+    assert [note for note in line.notes if note.startswith("finished with")] == [told]
+
+
 @pytest.mark.parametrize("written", ["1e-1", "1E-1", "1.E-01", "0.1"])
 def test_a_number_with_an_exponent_is_a_number(
     written: str, make_run: Any, store: Path, configuration: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from variations.commands.cli import fail
+from variations.configuration.doors import installed
 from variations.configuration.places import CONF, IN_CHECKOUT, spelled
 from variations.configuration.places import SWEEPS as LINK
 from variations.store.atomic import destination, write_text
@@ -56,8 +57,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
     In a checkout they are in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
 
     Raises:
-        UserError: A name cannot be used, or the sweep or one of the files exists with another text. Then nothing is
-            written.
+        UserError: A name cannot be used, the sweep or one of the files exists with another text, or an installed
+            package has the sweep or the table. Then nothing is written.
     """
     rows = rows or [FIRST]
     for word in [name, *rows]:
@@ -83,7 +84,9 @@ def create(name: str, rows: list[str]) -> list[Path]:
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     if all(_text(path) == text for path, text in {**texts, sweep: head}.items()):
         return [sweep, *texts]  # the same command was typed before
-    known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]
+    taken = [sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name]
+    taken += [p for place in installed() for p in (place / f"sweep/{name}.yaml", place / "variation" / name)]
+    known = [p for p in taken if p.exists() and p != folder]
     known += [p for p in sorted(folder.glob("*")) if p.suffix == ".yaml" and _text(p) != texts.get(p)]
     if known:
         raise UserError(

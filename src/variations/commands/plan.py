@@ -81,11 +81,19 @@ def render(overrides: list[str], config: PlanConfig) -> str:
     lines = [line(row, config.vocabulary, price) for row, price in _counting(list(zip(rows, prices, strict=True)))]
     if config.format == "markdown":
         return markdown(lines, bill, command=shlex.join([*spelled("plan").split(), *overrides]))
-    if config.format == "terminal" and sys.stdout.isatty():
-        import shutil
+    if config.format != "terminal":
+        return FORMATS[config.format](lines, bill)
+    import shutil
 
-        return terminal(lines, bill, width=shutil.get_terminal_size().columns)
-    return FORMATS[config.format](lines, bill)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return f"{_heading(wanted, rows)}{terminal(lines, bill, width=width)}"
+
+
+def _heading(overrides: list[str], rows: list["Planned"]) -> str:
+    """The name of the sweep, above tables that are named after the folders of its rows; empty if they are the same."""
+    names = {row.config.sweep.name for row in rows if row.config is not None}
+    swept = any(text.startswith("sweep=") for text in overrides) and len(names) == 1
+    return f"Sweep {names.pop()}\n\n" if swept and names != {row.table for row in rows} else ""
 
 
 def _counting(priced: list[tuple["Planned", "Price | None"]]) -> "Iterable[tuple[Planned, Price | None]]":

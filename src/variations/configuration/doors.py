@@ -7,12 +7,13 @@ has the same layout as ours (`conf/model/`, `conf/variation/TABLE/`, `conf/sweep
     mine = "my_package.model:MyModel"
 
 Other folders are named on the command line: `hydra.searchpath=[file://DIR,pkg://PACKAGE.conf]`.
-Ours come first, so that no file of ours is replaced.
+Ours come first, so that no file of ours is replaced. A file that another of its name would hide is refused: of a folder
+that is named, always; of an installed package, where a command reads that name.
 """
 
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -33,7 +34,7 @@ def folders() -> list[Path]:
 
     First ours, then that of `--config-dir`, then those of the search path, then those installed.
     """
-    return list(dict.fromkeys([CONF, *_given, *_typed, *_installed()]))
+    return list(dict.fromkeys([CONF, *_given, *_typed, *installed()]))
 
 
 def file_of(option: str) -> Path | None:
@@ -67,7 +68,8 @@ def rows_folder(table: str, sweep: str) -> str:
 
 
 @cache
-def _installed() -> tuple[Path, ...]:
+def installed() -> tuple[Path, ...]:
+    """The folders `conf` of installed packages with an entry point in one of GROUPS."""
     points = sorted(
         {point.module.partition(".")[0] for group in GROUPS for point in metadata.entry_points(group=group)}
     )
@@ -100,13 +102,40 @@ def open_given(folder: Path | str | None) -> None:
 
 def _hidden(named_by: str, folder: Path, earlier: Iterable[Path]) -> list[str]:
     """A fault for each file of a folder in whose place Hydra would use that of an earlier folder."""
-    found = []
-    for theirs in sorted(folder.rglob("*.yaml")):
-        name = theirs.relative_to(folder)
-        used = next((place / name for place in earlier if (place / name).is_file()), None)
-        if used is not None and used.read_bytes() != theirs.read_bytes():
-            found.append(f"{named_by}: {theirs} would not be used, because {shown(used)} has the same name: rename it.")
-    return found
+    places = list(earlier)
+    names = (str(theirs.relative_to(folder)) for theirs in sorted(folder.rglob("*.yaml")))
+    return [fault for name in names if (fault := _fault(named_by, folder / name, name, places))]
+
+
+def _fault(named_by: str, theirs: Path, name: str, earlier: Sequence[Path], remedy: str = "rename it") -> str | None:
+    """Why a file would not be used, if an earlier folder has another of its name."""
+    used = next((place / name for place in earlier if (place / name).is_file()), None)
+    if used is None or used.read_bytes() == theirs.read_bytes():
+        return None
+    return f"{named_by}: {theirs} would not be used, because {shown(used)} has the same name: {remedy}."
+
+
+def refuse_hidden(*options: str) -> None:
+    """Refuse options such as `size/mine` of which an installed package has a file that would not be used.
+
+    Other files of installed packages are not looked at: a command fails only by those whose names it reads. A file
+    outside of a group is the primary configuration of some other program.
+
+    Raises:
+        ConfigError: An earlier folder has another file of one of these names.
+    """
+    if not installed():
+        return
+    places = folders()
+    remedy = "rename one of them, or uninstall the package"
+    found = [
+        _fault(f"installed package {folder.parent.name}", folder / name, name, places[:at], remedy)
+        for name in (f"{option}.yaml" for option in dict.fromkeys(options) if "/" in option)
+        for at, folder in enumerate(places)
+        if folder in installed() and (folder / name).is_file()
+    ]
+    if faults := [fault for fault in found if fault]:
+        raise ConfigError(faults)
 
 
 def given() -> Path | None:

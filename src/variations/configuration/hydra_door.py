@@ -29,6 +29,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from variations.configuration.doors import refuse_hidden
 from variations.configuration.own_classes import INSTALL
 from variations.system.errors import ConfigError
 from variations.system.file_times import is_settled
@@ -55,6 +56,7 @@ class _Repository(ConfigRepository):
         source = self._find_object_source(config_path, ObjectType.CONFIG)
         if source is None or source.scheme() == "structured":  # a schema, which a verb may replace
             return super().load_config(config_path)
+        refuse_hidden(config_path.removesuffix(".yaml"))
         file = Path(source.path, source._normalize_file_name(config_path))
         version = file.stat() if file.is_file() else None
         key = (source.path, config_path, version and (version.st_ino, version.st_ctime_ns, version.st_size))

@@ -149,11 +149,14 @@ def _numbers(column: Sequence[Any]) -> set[float]:
 
 
 def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
-    """Each run's group, numbered in order of appearance; many numbers are grouped into thirds of equal count."""
-    names = [str(value) for value in column]
+    """Each run's group, numbered in order of appearance; many numbers are grouped into thirds of equal count.
+
+    As on the page, an absent key is a group of its own: it is neither the text "None" nor a number.
+    """
+    names: list[str | None] = [None if value is None else str(value) for value in column]
     if len(_numbers(column)) > MANY:
         edges = np.quantile([value for value in column if value is not None], [1 / 3, 2 / 3])
-        names = ["" if value is None else str(np.searchsorted(edges, value)) for value in column]
+        names = [None if value is None else str(np.searchsorted(edges, value)) for value in column]
     order = {name: k for k, name in enumerate(dict.fromkeys(names))}
     return np.array([order[name] for name in names], dtype=np.int64)
 

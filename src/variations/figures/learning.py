@@ -135,20 +135,20 @@ def _band_words(seeds: int) -> str:
 
 def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
     open_ = [row.label for row in rows if row.metrics.keys() - row.results.keys()]
-    return [f"Not finished: {', '.join(map(plain, open_))}."] if open_ else []
+    return [f"Not finished: {'; '.join(map(plain, open_))}."] if open_ else []
 
 
 def _averaged(rows: Sequence[TracedRow]) -> list[str]:
     labels = [plain(row.label) for row in rows if row.averaged]
     if not labels:
         return []
-    of = f"Of {', '.join(labels)}, the" if len(labels) < len(rows) else "The"
+    of = f"Of {'; '.join(labels)}, the" if len(labels) < len(rows) else "The"
     return [f"{of} {DRAWN_OF_AVERAGED}"]
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:
     apart = [row.label for row in rows if uncompared(row, metric)]
-    return [f"Not comparable with the base row: {', '.join(map(plain, apart))}."] if apart else []
+    return [f"Not comparable with the base row: {'; '.join(map(plain, apart))}."] if apart else []
 
 
 def _plain_ticks(axes: Sequence[Any]) -> None:

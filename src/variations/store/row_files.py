@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from variations.configuration import doors
-from variations.configuration.compose import from_dict, scaled
+from variations.configuration.compose import compose_run, from_dict, scaled, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF
@@ -157,9 +157,28 @@ def _silent(config: Mapping[str, Any]) -> list[str]:
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Keys whose value in a row's file is no longer that of its run: `{"model.h": (8, 16)}`, the run's value first.
 
-    Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
+    Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count. If any
+    key differs, the network and the position encoding are compared, too, whether the file names them or not.
     """
-    return _unlike(row, table, config, _silent(config))
+    found = _unlike(row, table, config, _silent(config))
+    return _kinds(row, table, config) | found if found else {}
+
+
+def _kinds(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The network and the position encoding of a run, where they are not those that the row's files now choose.
+
+    They may follow from a choice that was removed, of which the file says nothing any more.
+    """
+    sweep = config.get("sweep") or {}
+    typed = sweep.get("typed") or []
+    own = [line for line in sweep.get("overrides") or [] if line.partition("=")[0] not in typed_keys(typed)]
+    lines = [f"variation={table}/{row}", *own, *typed]
+    try:
+        now, old = flatten(to_dict(compose_run(lines))), flatten(config)
+    except ConfigError:  # another version's, or no folder of the configuration has the file any more
+        return {}
+    keys = [key for key in ("model.kind", "positions.kind") if key in old and key in now]
+    return {key: (old[key], now[key]) for key in keys if old[key] != now[key]}
 
 
 def _unlike(row: str, table: str, config: Mapping[str, Any], silent: Sequence[str]) -> dict[str, tuple[Any, Any]]:

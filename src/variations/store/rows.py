@@ -152,6 +152,8 @@ def define(
         if mistaken := mistaken_bases([*everything, *absent], conf=conf):
             raise UserError(f"Sweep {name!r}: {mistaken[0]}")
     everything += absent
+    if conf == CONF:
+        doors.refuse_hidden(*(f"variation/{row.table}/{row.row}" for row in everything if row.table))
     chosen += [row.row for row in absent] if rows is None else []
     if not sweep.rows:
         everything.sort(key=lambda row: row.base is not None)

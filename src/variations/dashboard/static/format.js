@@ -54,6 +54,9 @@ window.V = window.V || {};
     return `${Math.floor(hours / 24)} d ${hours % 24} h`;
   };
 
+  /** Device-hours to three figures: 0.149, 84.2, 1,234. Follows `system.quantities.hours_text`. */
+  V.hours = (value) => (known(value) ? (Number(value.toPrecision(3)) >= 100 ? V.whole(value) : String(Number(Number(value.toPrecision(3)).toFixed(6)))) : NONE);
+
   /** A p-value, as tables print it: 0.004; < 0.001 if three decimals would all be 0. */
   V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);
 

@@ -159,7 +159,7 @@ window.V = window.V || {};
     const key = V.groupKey(sweep);
     if (!key) return null;
     const value = (row) => key.values[row.index] ?? null;
-    const groups = V.levels(rows.map(value)).map((level) => ({ title: `${key.symbol} = ${V.value(level)}`, rows: rows.filter((row) => V.value(value(row)) === V.value(level)) }));
+    const groups = V.levels(rows.map(value)).map((level) => ({ title: `${key.symbol} = ${V.value(level)}`, rows: rows.filter((row) => V.level(value(row)) === V.level(level)) }));
     return groups;
   };
 

@@ -11,13 +11,16 @@ window.V = window.V || {};
   const SIZE = 12; // px of letters
   const FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"; // of the page
 
-  /** A value of a configuration as text. */
-  V.value = (value) => (value === null || value === undefined ? "none" : typeof value === "boolean" ? (value ? "on" : "off") : typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value));
+  /** A value of a configuration as text; of a key that is absent or has no effect, a dash, as in Compare. */
+  V.value = (value) => (value === null || value === undefined ? "–" : typeof value === "boolean" ? (value ? "on" : "off") : typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value));
+
+  /** What equal values have in common; texts that only look like an absent or switched value are different. */
+  V.level = (value) => (value === null || value === undefined ? null : typeof value === "boolean" ? value : V.value(value));
 
   /** Distinct values, numbers by size and before words, `null` last. */
   V.levels = (values) => {
     const rank = (value) => (typeof value === "number" ? 0 : value === null ? 2 : 1);
-    const known = [...new Map(values.map((value) => [V.value(value), value])).values()];
+    const known = [...new Map(values.map((value) => [V.level(value), value])).values()];
     return known.sort((a, b) => rank(a) - rank(b) || (typeof a === "number" ? a - b : V.value(a).localeCompare(V.value(b))));
   };
 
@@ -85,8 +88,9 @@ window.V = window.V || {};
 
   function discrete(title, levels) {
     const texts = levels.map(V.value);
+    const known = levels.map(V.level);
     const place = (k) => (texts.length > 1 ? (k + 0.5) / texts.length : 0.5);
-    return { title, share: (value) => place(texts.indexOf(V.value(value))), ticks: texts.map((text, k) => ({ share: place(k), text })), exact: false };
+    return { title, share: (value) => place(known.indexOf(V.level(value))), ticks: texts.map((text, k) => ({ share: place(k), text })), exact: false };
   }
 
   /** The axis of a key whose rows have `values`, or of a score. */
@@ -131,7 +135,7 @@ window.V = window.V || {};
   function forks(lines, k, most) {
     const through = new Map();
     for (const line of [...lines].sort((a, b) => a.score - b.score)) {
-      const value = V.value(line.values[k]);
+      const value = V.level(line.values[k]);
       through.set(value, [...(through.get(value) || []), line]);
     }
     const shift = (mine) => mine.map((line, at) => [line.name, (at - (mine.length - 1) / 2) * Math.min(APART, (2 * most) / Math.max(1, mine.length - 1))]);

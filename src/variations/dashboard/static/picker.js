@@ -29,8 +29,8 @@ window.V = window.V || {};
   };
 
   /** `values`: the values shown beside the rows that are drawn, by name; they must be of the measure that is drawn.
-      `look`: the number of the line that a row is drawn by. */
-  V.picker = (sweep, values, look) => {
+      `look`: the number of the line that a row is drawn by; `drawn`: the number of rows that are. */
+  V.picker = (sweep, values, look, drawn) => {
     const selected = new Set(V.selected(sweep));
     const best = ranked(sweep);
     const filter = V.state.get("filter", "");
@@ -62,7 +62,7 @@ window.V = window.V || {};
         V.el("button", { type: "button", id: "top-all", text: "All", on: { click: () => choose(inOrder(new Set(shown.map((row) => row.name)))) } }),
         V.el("button", { type: "button", id: "top-none", text: "None", on: { click: () => choose([]) } }),
       ),
-      V.el("p", { class: "hint", text: `${V.whole(selected.size)} of ${V.count(best.length, "row")} drawn, best ${sweep.primary.label} first; the numbers are the latest values, smoothed as the curves are; with several seeds, their mean over the seeds that have come furthest` }),
+      V.el("p", { class: "hint", text: `${V.whole(drawn)} of ${V.count(best.length, "row")} drawn, best ${sweep.primary.label} first; the numbers are the latest values, smoothed as the curves are; with several seeds, their mean over the seeds that have come furthest` }),
       V.arrows(list, "input"),
       shown.length > LIMIT ? V.el("p", { class: "hint", text: `${V.whole(shown.length - LIMIT)} more: filter to see them` }) : null,
       shown.length ? null : V.el("p", { class: "hint", text: best.length ? "No row matches the filter." : "No run has started." }),

@@ -124,7 +124,7 @@ V.views = V.views || {};
     const found = wanted.map((item, k) => ({ ...item, answer: answers[k] }));
     return {
       found: found.filter(({ answer }) => answer.status === "fulfilled").map(({ row, run, answer }) => ({ row, run, curves: answer.value })),
-      lost: found.filter(({ run, answer }) => answer.status === "rejected" && run.state !== "absent").map(({ run, answer }) => `${run.title}: ${answer.reason.message}`),
+      lost: found.filter(({ run, answer }) => answer.status === "rejected" && run.state !== "absent").map(({ row, run, answer }) => ({ row, text: `${run.title}: ${answer.reason.message}` })),
     };
   }
 
@@ -146,7 +146,7 @@ V.views = V.views || {};
 
   /** The small charts of a grid: {title, all, chosen, rest}. */
   function panels(sweep, parts, chosen, all) {
-    if (chosen.panels === "rows") return parts.map((part) => ({ title: part.label, chosen, all: all.filter((line) => line.row === part), rest: all.filter((line) => line.row !== part && !line.thin) })).filter((panel) => panel.all.length);
+    if (chosen.panels === "rows") return parts.map((part) => ({ title: part.label, look: part.look, chosen, all: all.filter((line) => line.row === part), rest: all.filter((line) => line.row !== part && !line.thin) })).filter((panel) => panel.all.length);
     return measures(sweep).map((metric) => {
       const own = { ...chosen, metric, name: V.metricName(sweep, metric) };
       return { title: own.name, chosen: own, all: parts.flatMap((part) => lines(part, own)), rest: [] };
@@ -188,27 +188,32 @@ V.views = V.views || {};
     const rows = names.map((name) => sweep.rows.find((row) => row.name === name));
     const { found, lost } = await load(sweep, rows, chosen);
     if (!current()) return;
-    const parts = series(sweep, rows, found).filter((part) => lines(part, chosen).length || chosen.panels === "measures");
+    const shown = chosen.panels === "measures" ? measures(sweep) : [chosen.metric];
+    const has = (part) => shown.some((metric) => lines(part, { ...chosen, metric }).length);
+    const parts = series(sweep, rows, found).filter(has);
+    const [there, without] = [true, false].map((wanted) => rows.filter((row) => has({ label: row.label, runs: found.filter((item) => item.row === row) }) === wanted));
     const all = parts.flatMap((part) => lines(part, chosen));
     const grid = chosen.panels === "one" ? [] : panels(sweep, parts, chosen, all);
     const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
     const axis = V.axis(chosen.axis, end(drawn));
     const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
     const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : chosen.name;
-    const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(rows.length, "row")}`;
+    const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(there.length, "row")}`;
     const keep = !grid.length && drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const nodes = grid.map(() => V.el("div", { class: "plot" }));
     const several = parts.some((part) => part.runs.length > 1);
     const losses = /(nll|ppl|loss)$/.test(chosen.metric) && chosen.panels !== "measures";
     const apart = rows.filter((row) => row.not_compared || (losses && row.not_compared_in.dev_nll)).map((row) => row.label);
+    const waiting = without.filter((row) => !lost.some((item) => item.row === row)).map((row) => row.label);
+    const value = chosen.logX || chosen.logY ? "positive value" : "value";
     const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;
     V.replace(
       root,
       V.el(
         "div",
         { class: "split" },
-        V.picker(sweep, latest(rows, found, chosen), (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look),
+        V.picker(sweep, latest(rows, found, chosen), (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look, there.length),
         V.el(
           "section",
           {},
@@ -217,9 +222,10 @@ V.views = V.views || {};
           chosen.group && chosen.panels !== "rows" && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
           !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${chosen.name}.` : "Select rows in the list.") : null,
           drawn.length && !grid.length ? node : null,
-          grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(parts.find((part) => part.label === panel.title).look), " "] : null, panel.title), nodes[k]))) : null,
-          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join(", ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
-          lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map((text) => V.el("li", { text })))) : null,
+          grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(panel.look), " "] : null, panel.title), nodes[k]))) : null,
+          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join("; ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
+          drawn.length && waiting.length ? V.el("p", { class: "hint", id: "waiting", text: `Not drawn, because no ${value} has been measured yet: ${waiting.join("; ")}.` }) : null,
+          lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map(({ text }) => V.el("li", { text })))) : null,
         ),
       ),
     );

@@ -17,7 +17,7 @@ V.views = V.views || {};
       }
     }
     out.push({ key: "parameters", head: ["parameters", sweep.rows.some((row) => row.parameters_published) ? "published / ours" : ""], sort: (row) => row.parameters, cell: (row) => parameters(row) });
-    out.push({ key: "hours", head: ["cost", hoursName(sweep)], sort: (row) => row.device_hours, cell: (row) => hours(row) });
+    out.push({ key: "hours", head: ["cost", hoursName(sweep)], sort: (row) => row.device_hours, cell: (row) => hours(sweep, row) });
     out.push({ key: "state", head: ["runs", "finished / all"], sort: (row) => row.counts.finished, cell: (row) => runs(row) });
     return out;
   }
@@ -73,9 +73,9 @@ V.views = V.views || {};
     return devices.length === 1 && { CPU: "process-hours", GPU: "GPU-hours" }[devices[0]] || "device-hours";
   }
 
-  function hours(row) {
+  function hours(sweep, row) {
     if (!V.known(row.device_hours)) return "";
-    const text = row.device_hours < 0.1 ? row.device_hours.toFixed(3) : row.device_hours.toFixed(1);
+    const [text] = (printed(sweep, row, "device_hours") ?? V.hours(row.device_hours)).split(" "); // its device may follow
     return [text, V.el("span", { class: "soft", text: ` ${row.device || ""}` })];
   }
 
