@@ -157,6 +157,7 @@ UNIFORM = [WEIGHTED, "branch=uniform"]
         ([WEIGHTED, "branch.gate.renormalise=true"], 1, "branch.gate.kind is none"),
         ([*UNIFORM, "branch.lr_scale=0.1"], 2, "branch.train_mode=uniform learns no κ and α"),
         ([*UNIFORM, "branch.kappa=false"], 2, "branch.train_mode=uniform learns no κ and α"),
+        ([WEIGHTED, "branch=softmax", "branch.center_grad=true"], 2, "the gradients of a softmax have the mean 0"),
         ([WEIGHTED, "branch=shakeshake", "branch.center_grad=true"], 2, "random_per_step learns no κ and α"),
         (
             [WEIGHTED, "branch.decoder=both", "branch.M=4", "model.d_k=32", "model.d_v=32", "model.h=2"],

@@ -15,8 +15,9 @@ from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.schema import SweepConfig
 from variations.figures.canvas import COLOURS, MADE_BY, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
-from variations.figures.traces import TracedRow
+from variations.figures.traces import TracedRow, run_row
 from variations.figures.weights import branch_weights, sublayers, words
+from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -312,3 +313,10 @@ def test_a_run_with_damaged_measurements_is_named_and_the_others_are_drawn(
     told = capsys.readouterr()
     assert f"Left out: {damaged}, line 1: not a JSON object with a number as its step; delete that line." in told.err
     assert "learning_curves-dev_bleu.svg" in told.out
+
+
+def test_a_copied_or_linked_run_is_drawn_with_its_own_seed(tmp_path):
+    folder = RunFolder(tmp_path / "runs" / "q" / "a" / "seed3").create({"seed": 3})
+    folder.measurements.append({"step": 1, "dev/nll": 2.0})
+    (tmp_path / "best").symlink_to(folder.path)
+    assert run_row(RunFolder(tmp_path / "best")).metrics.keys() == {3}

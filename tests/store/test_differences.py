@@ -115,3 +115,11 @@ def test_decays_that_no_update_reaches_are_one(configuration: Configure) -> None
     torch.nn.init.constant_(layer.weight, before + 1)
     last.update(layer)
     assert last.weights["weight"].item() - before == pytest.approx(1 - 2400 / 2409, rel=1e-3)
+
+
+def test_a_gate_that_keeps_all_branches_is_none(configuration: Configure) -> None:
+    keys: dict[str, Any] = WEIGHTED | {"branch__M": 4}
+    plain = configuration(**keys)
+    for k, renormalise, told in ((4, False, set()), (3, False, {"kind", "k"}), (4, True, {"kind", "k", "renormalise"})):
+        gate = {"branch__gate__kind": "topk", "branch__gate__k": k, "branch__gate__renormalise": renormalise}
+        assert changes(plain, configuration(**keys, **gate)).keys() == {f"branch.gate.{key}" for key in told}

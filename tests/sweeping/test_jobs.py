@@ -432,3 +432,10 @@ def test_a_grid_of_another_task_has_the_first_score_of_its_task(
 def test_what_was_typed_for_all_rows_of_a_grid_is_stored_with_them() -> None:
     jobs = expand(["sweep.name=g", "model.h=2,4", "recipe.optimizer=sgd", "data.root=null", "seed=1,2", "logger=none"])
     assert [job.config.sweep.typed for job in jobs] == [["recipe.optimizer=sgd"]] * 4
+
+
+def test_the_interval_of_validations_counts_as_typed_where_a_callback_acts_on_them() -> None:
+    lines = ["sweep.name=g", "model.h=2,4", "trainer.val_every=5"]
+    assert [job.config.sweep.typed for job in expand(lines)] == [[]] * 2
+    stopping = "callbacks=early_stopping"
+    assert [job.config.sweep.typed for job in expand([*lines, stopping])] == [["trainer.val_every=5", stopping]] * 2

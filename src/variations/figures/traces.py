@@ -63,9 +63,10 @@ def run_row(folder: RunFolder) -> TracedRow:
     label = label_of(config, folder.row)
     lines = [with_tokens(line) for line in folder.measurements.read()]
     result = folder.result()
-    metrics = {folder.seed: lines} if lines else {}
+    seed = int(config.get("seed", folder.seed))  # a copy or a link may have another name than seed<k>
+    metrics = {seed: lines} if lines else {}
     task = config.get("task") or DEFAULT
-    results = {folder.seed: result} if result else {}
+    results = {seed: result} if result else {}
     return TracedRow(folder.row, label, None, metrics, results, task, averaged=is_averaged(config))
 
 

@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from variations.configuration.compose import compose_run, from_dict, scaled, to_
 from variations.configuration.faults import check
 from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import DEFAULT, schema_of
 from variations.store.atomic import json_text, read_yaml
@@ -138,12 +139,21 @@ SHAPING = (
 """The keys of the trainer that change a run's budget or what is measured; the others say how it is computed."""
 
 
-def shapes_the_run(line: str, task: str) -> bool:
-    """Whether an override may change the result of a run by more than rounding."""
+WATCHED = ("trainer.val_every", "trainer.val_bleu")
+"""Keys that do so where a callback, such as early stopping, acts on the validations."""
+
+
+def shapes_the_run(line: str, task: str, *, callbacks: bool) -> bool:
+    """Whether an override may change the result of a run, which has `callbacks` or not, by more than rounding."""
     names = typed_keys([line])
-    if any(covered(key, SHAPING) for key in names):
+    if any(covered(key, (*SHAPING, *WATCHED) if callbacks else SHAPING) for key in names):
         return True
     return not any(covered(key, ["task", "trainer", "seed"]) or is_incidental(key, {"task": task}) for key in names)
+
+
+def shaping(lines: Iterable[str], config: RunConfig) -> list[str]:
+    """Those of the overrides of a run that may change its result by more than rounding."""
+    return [line for line in lines if shapes_the_run(line, config.task, callbacks=bool(config.callbacks))]
 
 
 def _silent(config: Mapping[str, Any]) -> list[str]:

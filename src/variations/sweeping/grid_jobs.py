@@ -13,7 +13,7 @@ from variations.configuration.overrides import typed_keys, values_of
 from variations.configuration.schema import RunConfig
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, safe_name
-from variations.store.row_files import fingerprint_of, shapes_the_run
+from variations.store.row_files import fingerprint_of, shaping
 from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError
 
@@ -46,7 +46,8 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
             continue
         if picked and config.variation.quoted:
             continue  # another system's figures, which only a glob has matched
-        config.sweep.typed = [line for line in lines if line not in telling and shapes_the_run(line, config.task)]
+        shared = [line for line in lines if line not in telling]
+        config.sweep.typed = shaping(shared, config)
         seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
         jobs.append(make_job(name, overrides, config, seeds[0] if seeds else config.seed))
         rows_by_home.setdefault(jobs[-1].folder.parent, {})[" ".join(telling)] = None

@@ -16,7 +16,7 @@ from variations.configuration.suggestions import listed_rows
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.naming import run_folder
-from variations.store.row_files import fingerprint_of, keys_of_option, shapes_the_run
+from variations.store.row_files import fingerprint_of, keys_of_option, shaping
 from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
@@ -121,7 +121,7 @@ def _composed(
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.variation.sha256 = fingerprint_of(to_dict(config))
-        config.sweep.typed = [line for line in shared if shapes_the_run(line, config.task)]
+        config.sweep.typed = shaping(shared, config)
         stored = f"{reference} with {' '.join(point)}" if point else reference
         homes.setdefault(run_folder(config).parent, []).append(stored)
         found.append((config.variation.row or row, overrides, config))

@@ -357,7 +357,8 @@ def _shaping(task: Task, sweep: Mapping[str, Any]) -> list[str]:
     return [
         line
         for line in sweep.get("overrides") or []
-        if line.partition("=")[0] not in ("data", "trainer.precision") and shapes_the_run(line, task.name)
+        if line.partition("=")[0] not in ("data", "trainer.precision")
+        and shapes_the_run(line, task.name, callbacks=False)  # `caveats` names callbacks
     ]
 
 

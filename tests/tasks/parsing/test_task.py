@@ -459,6 +459,9 @@ def test_a_table_says_how_much_of_the_treebank_a_run_had() -> None:
     assert (
         TASK.conditions(config, cut, scaled=False) == f"{DESCRIBED['sample']}; 28 of the 245 test trees; recipe parsing"
     )
+    assert TASK.conditions(config, whole | {"vocabulary": 5333}, scaled=False).endswith(
+        "recipe parsing, vocabulary 5,333"
+    )
     long = TASK.conditions(config, whole | {"dropped_pairs": 1673}, scaled=False)
     assert "; without the 1,673 training tree(s) longer than data.max_length; recipe parsing" in long
     toy = {**config, "data": {"kind": "toy", "extra": ["auto.txt"]}}

@@ -14,6 +14,7 @@ from variations.configuration.faults import faults
         (["trainer.precision=bf16-mixed"], "trainer.precision=bf16-mixed: model=memn2n needs 32-true or 64-true."),
         (["model=story_lstm", "trainer.precision=bf16-mixed"], "model=lstm needs 32-true or 64-true."),
         (["model=dmn", "trainer.precision=bf16-mixed"], "model=dmn needs 32-true or 64-true."),
+        (["model=memnn", "recipe.noise=0.5"], "recipe.noise changes times, of which model=memnn reads only the order"),
         (["model=story_lstm", "recipe.noise=0.5"], "empty memories, which model=lstm does not have"),
     ],
 )

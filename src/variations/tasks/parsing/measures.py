@@ -108,7 +108,8 @@ class Measures(Task):
                     trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
         if dropped := result.get("dropped_pairs"):
             trees += f"; without the {dropped:,} training tree(s) longer than data.max_length"
-        return f"{trees}; recipe {recipe.get('name')}"
+        rows = result.get("vocabulary")
+        return f"{trees}; recipe {recipe.get('name')}" + (f", vocabulary {rows:,}" if isinstance(rows, int) else "")
 
     def incomparable(self, published: Published, config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
         """Only F1 of a run on the whole of section 23 is compared with Table 4."""

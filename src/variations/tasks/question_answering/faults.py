@@ -51,8 +51,11 @@ def _generated(config: QuestionAnsweringConfig) -> list[Fault]:
 
 @RULES.reads("model.kind", "recipe.noise")
 def _noise(config: QuestionAnsweringConfig) -> list[Fault]:
-    if config.model.kind not in ("lstm", "dmn") or not config.recipe.noise:
+    if config.model.kind not in ("lstm", "dmn", "memnn") or not config.recipe.noise:
         return []
+    if config.model.kind == "memnn":
+        text = "recipe.noise changes times, of which model=memnn reads only the order, which stays: set it to 0."
+        return [Fault(("recipe.noise",), text)]
     text = f"recipe.noise inserts empty memories, which model={config.model.kind} does not have: set it to 0."
     return [Fault(("recipe.noise",), text)]
 

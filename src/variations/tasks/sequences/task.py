@@ -57,6 +57,9 @@ class SequenceTask(Task):
             flat["model.d_k"], flat["model.d_v"] = model.head_widths
             if flat.get("model.kind") == "weighted":
                 flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
+        gate = {key: flat.get(f"branch.gate.{key}") for key in ("kind", "k", "renormalise")}
+        if gate["kind"] == "topk" and gate["k"] == flat.get("branch.M") and not gate["renormalise"]:
+            flat["branch.gate.kind"] = "none"  # it keeps all branches
         if flat.get("branch.train_mode") in NOT_LEARNED and flat.get("branch.eval_mode") == "learned":
             flat["branch.eval_mode"] = "uniform"
         return flat
@@ -86,6 +89,9 @@ class SequenceTask(Task):
         if train_mode in NOT_LEARNED:
             reason = f"branch.train_mode={train_mode} learns no κ and α"
             off |= switched_off(OF_LEARNED_WEIGHTS, "branch.train_mode", reason)
+        if flat.get("branch.constraint") in ("softmax", "softmax_xM"):
+            reason = "the gradients of a softmax have the mean 0"
+            off |= switched_off(["branch.center_grad"], "branch.constraint", reason)
         everywhere = flat.get("branch.encoder") and flat.get("branch.decoder") in ("both", "both_shared_ffn")
         widths = [flat.get(key) for key in ("branch.M", "model.d_k", "model.d_v")]
         if everywhere and None not in widths:
