@@ -131,7 +131,6 @@ def test_a_key_of_another_task_is_said_to_be_one(lines: list[str], said: str, to
         ),
         (["trainer.compile=true"], "trainer.compile=true has no effect: the networks of this task are not compiled"),
         (["recipe.average_every=7"], "recipe.average_every=7 has no effect: recipe.average=1 averages nothing"),
-        (["recipe.scale.width=0.5"], "recipe.scale.width=0.5 has no effect: the published runs of this task are not"),
     ],
 )
 def test_keys_that_question_answering_does_not_use_are_faults(lines: list[str], message: str) -> None:
@@ -159,11 +158,6 @@ UNIFORM = [WEIGHTED, "branch=uniform"]
         ([*UNIFORM, "branch.kappa=false"], 2, "branch.train_mode=uniform learns no κ and α"),
         ([WEIGHTED, "branch=softmax", "branch.center_grad=true"], 2, "the gradients of a softmax have the mean 0"),
         ([WEIGHTED, "branch=shakeshake", "branch.center_grad=true"], 2, "random_per_step learns no κ and α"),
-        (
-            [WEIGHTED, "branch.decoder=both", "branch.M=4", "model.d_k=32", "model.d_v=32", "model.h=2"],
-            5,
-            "every attention has branch.M branches of widths model.d_k and model.d_v, and no other heads",
-        ),
     ],
 )
 def test_keys_that_others_switch_off_are_faults_if_typed(lines: list[str], unused: int, why: str) -> None:

@@ -145,7 +145,7 @@ def test_what_is_measured_and_counted_has_the_tasks_names(client: Any, run: Make
     lines = [{"step": n, "train/loss": 1.0, "dev/error": 50.0, "flops": 9.0 * n} for n in (1, 2)]
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     found = client.json("/api/sweep/stories")
-    assert found["labels"]["train/loss"] == "training loss, per question"
+    assert found["labels"]["train/loss"] == "training loss per question, mean over restarts (memnn: margins)"
     assert found["labels"]["dev/error"] == "dev error, %, mean over restarts"
     assert found["axes"] == ["step", "flops"]
     run("q", "base", 1)

@@ -123,3 +123,15 @@ def test_a_gate_that_keeps_all_branches_is_none(configuration: Configure) -> Non
     for k, renormalise, told in ((4, False, set()), (3, False, {"kind", "k"}), (4, True, {"kind", "k", "renormalise"})):
         gate = {"branch__gate__kind": "topk", "branch__gate__k": k, "branch__gate__renormalise": renormalise}
         assert changes(plain, configuration(**keys, **gate)).keys() == {f"branch.gate.{key}" for key in told}
+
+
+def test_heads_count_where_they_give_the_number_of_branches(configuration: Configure) -> None:
+    rows = [configuration(**WEIGHTED, branch__decoder="both", model__h=h) for h in (2, 4, 8)]
+    assert varied(rows) == {"model.h": [2, 4, 8]}
+    assert changes(rows[0], rows[1]).keys() >= {"model.h", "branch.M"}
+
+
+def test_decays_are_given_as_they_are_stated(configuration: Configure) -> None:
+    short, long = (configuration(recipe__ema=e, trainer__max_steps=n) for e, n in ((0.9999, 100), (0.999, 100_000)))
+    assert changes(short, long)["recipe.ema"] == (0.9999, 0.999)
+    assert varied([short, long])["recipe.ema"] == [0.9999, 0.999]

@@ -169,17 +169,19 @@ def test_a_change_counts_from_the_newest_sound_checkpoint(folder: RunFolder, con
 
 
 @pytest.mark.parametrize(
-    "key", ["trainer.devices", "trainer.tokens_per_batch", "recipe.batch_tokens", "model.d_ff", "model.h", "model.N"]
+    "key", ["trainer.devices", "trainer.tokens_per_batch", "recipe.batch_tokens", "model.d_ff", "model.h", "branch.M"]
 )
 def test_what_the_stored_state_would_not_fit_cannot_change_in_mid_training(
-    key: str, folder: RunFolder, configuration: Configure
+    key: str, tmp_path: Path, configuration: Configure
 ) -> None:
-    changes = {key.replace(".", "__"): 4, "recipe__lr": 2.0}
+    weighted = {"model__kind": "weighted"}
+    folder = RunFolder(tmp_path / "runs" / "sweep" / "row" / "seed1").create(configuration(**weighted))
+    changes = {key.replace(".", "__"): 4, "recipe__lr": 2.0, **weighted}
     with pytest.raises(UserError) as caught:
         folder.create(configuration(**changes, resume__allow=["trainer", "recipe", "model", "branch"]))
     message = str(caught.value)
     assert f"{key}: " in message and f"{key} cannot change during training." in message
-    assert "resume.allow" not in message and folder.config() == configuration()
+    assert "resume.allow" not in message and folder.config() == configuration(**weighted)
 
 
 def test_a_run_cannot_be_made_shorter_than_it_is(folder: RunFolder, configuration: Configure) -> None:

@@ -424,7 +424,7 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
 @pytest.mark.parametrize(
     ("typed", "end"),
     [
-        (["recipe.optimizer=sgd", "recipe.lr=0.01"], "; typed for all rows: recipe.optimizer=sgd recipe.lr=0.01."),
+        (["recipe.optimizer=sgd", "recipe.lr=0.01"], "; typed: recipe.optimizer=sgd recipe.lr=0.01."),
         ([], "vocabulary 8,000, beam 4."),
     ],
 )
@@ -436,3 +436,11 @@ def test_what_was_typed_for_all_rows_stands_beside_the_recipe(
         make_run("quickstart", row, 1, 30.0, config=configuration(sweep__typed=typed))
     (said,) = [text for text in build(define(sweep, store=store), store).remarks if text.startswith("Measured on")]
     assert said.endswith(end)
+
+
+def test_rows_of_a_grid_begun_by_two_commands_are_compared(make_run: Any, configuration: Any, store: Path) -> None:
+    for h in (2, 4):
+        config = configuration(model__h=h, name=f"model.h={h}", sweep__name="g", sweep__typed=[f"model.h={h}"])
+        make_run("g", f"model.h={h}", 1, 30.0 + h, config=config)
+    lines = build(define(SweepConfig(name="g", seeds=[1]), store=store), store).lines
+    assert not any("was typed" in note for line in lines for note in line.notes)

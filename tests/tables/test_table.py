@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +167,14 @@ def test_a_table_by_another_score_of_the_test_set_has_its_bleu_as_well(
 def test_published_figures_keep_the_zeros_that_the_paper_prints(store: Path) -> None:
     """Vaswani et al. 2017, Table 3: 5.00 among perplexities such as 4.92; Table 2 mixes one and two decimals."""
 
-    def column(name: str, key: str) -> list[str]:
-        grid = lay_out(build(define(SweepConfig(name=name, rows=[], table=name)), store))
+    def column(name: str, key: str, rows: Sequence[str] | None = None) -> list[str]:
+        grid = lay_out(build(define(SweepConfig(name=name, rows=[], table=name), rows=rows), store))
         at = [column.key for column in grid.columns].index(f"published.{key}")
         return [row[at].text for row in grid.rows]
 
     assert {"5.00", "4.92"} <= {*column("attention_table3", "dev_ppl")}
+    assert column("attention_table3", "dev_ppl", ["base", "A_h4"]) == ["4.92", "5.00"]  # as in the whole table
+    assert column("attention_table3", "dev_bleu", ["base", "C_d1024"]) == ["25.8", "26.0"]
     assert {"24.6", "23.75"} <= {*column("attention_table2", "bleu_ende")}
     for tenths, word in ((7, "17.0"), (6, "17")):  # of MemN2N 3 hops PE LS, 14 of 20
         figures = [Figure(value, recalled=False) for value in [17.0] * (10 - tenths) + [12.8] * tenths]

@@ -371,4 +371,5 @@ def _syntax_fault(line: str, error: Exception) -> str:
     text = str(error).splitlines()[0]
     text = re.sub(r"\s*See https?:\S+.*", "", text)
     key = line.partition("=")[0]
-    return f"'{line}' cannot be read ({text}): put quotes around values with special characters, as in \"{key}='…'\"."
+    example = f"{key}=['…']" if "=[" in line else f"{key}='…'"
+    return f"'{line}' cannot be read ({text}): put quotes around values with special characters, as in \"{example}\"."

@@ -50,7 +50,7 @@ class Rules:
 
 
 def switched_off(keys: Iterable[str], by: str, why: str) -> dict[str, Fault]:
-    """What a task's `without_effect` gives for keys that the value of the key `by` makes unused."""
+    """What a task's `without_effect` gives for keys that the value of the key `by`, such as the task, makes unused."""
     return dict.fromkeys(keys, Fault((by,), why))
 
 

@@ -334,7 +334,7 @@ class SweepConfig:
     note: str | None = None
     """A remark, printed below the table."""
     typed: list[str] = field(default_factory=list)
-    """Overrides that were typed for all rows of a sweep or a grid; written when the run is started."""
+    """Overrides that were typed for all rows of the command that started the run; written then."""
     search: SearchConfig = field(default_factory=SearchConfig)
 
     @property

@@ -55,7 +55,7 @@ class Metrics:
         """Read the lines appended since the last call; a missing file counts as empty. UserError: it is damaged."""
         path = stored_path(self.path) or self.path
         try:
-            with path.open("rb") as raw, io.BytesIO(unpacked(path)) if path.suffix == ".gz" else raw as file:
+            with path.open("rb") as raw, io.BytesIO(unpacked(path, raw)) if path.suffix == ".gz" else raw as file:
                 stat = os.fstat(raw.fileno())
                 same = self._identity == (stat.st_dev, stat.st_ino) and stat.st_size >= self._offset
                 if not (same and self._at_last_line(file)):

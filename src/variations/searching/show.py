@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -109,16 +110,25 @@ def summary(study: Study) -> None:
 def _departures(study: Study, number: int) -> list[str]:
     """Why a trial's values are not those of a whole training, or are of networks that are not trained."""
     found: dict[str, None] = {}
-    for folder in map(RunFolder, sorted((study.definition.home / f"{TRIAL}{number}").glob("seed*"))):
+    tested = []
+    for folder in _last_attempts(study.definition.home / f"{TRIAL}{number}"):
         try:
             config, result = folder.config(), folder.result()
         except UserError as error:
             found[str(error)] = None
             continue
         if result:
-            untrained = task_of(config).untrained([TestedRun(folder, config, result)])
-            found |= dict.fromkeys([*of_run(config, result), *([f"not trained: {untrained}"] if untrained else [])])
+            found |= dict.fromkeys(of_run(config, result))
+            tested.append(TestedRun(folder, config, result))
+    if tested and (untrained := task_of(tested[0].config).untrained(tested)):
+        found[f"not trained: {untrained}"] = None
     return [*found]
+
+
+def _last_attempts(home: Path) -> list[RunFolder]:
+    """The runs of a trial, of each seed the last attempt."""
+    folders = sorted(map(RunFolder, home.glob("seed*")), key=lambda folder: (folder.seed, folder.attempt))
+    return [*{folder.seed: folder for folder in folders}.values()]
 
 
 def _table_command(study: Study) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -248,10 +248,10 @@ def read_stored(path: Path) -> bytes:
     return unpacked(found) if packed else found.read_bytes()
 
 
-def unpacked(path: Path) -> bytes:
+def unpacked(path: Path, opened: BinaryIO | None = None) -> bytes:
     """Contents of a gzipped file of a record. OSError: they are damaged, or larger than any that a record has."""
     try:
-        with gzip.open(path) as file:
+        with gzip.open(opened or path) as file:
             data = file.read(LARGEST + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise OSError(f"{path} is damaged: {error}") from error

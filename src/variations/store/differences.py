@@ -28,7 +28,8 @@ _SILENT = (
 def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Keys in which a row's experiment differs from that of its base row: `{"model.h": (8, 16), …}`, in schema order.
 
-    Derived defaults are compared by their values. Keys without effect do not count; the task names them.
+    Keys are compared by their effective values, and given as stated if they are stated. Keys without effect do not
+    count; the task names them.
     """
     order, task = defaults(config), task_of(config)
     stated, told = {**order, **flatten(base)}, {**order, **flatten(config)}
@@ -39,8 +40,12 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
         old, new = before.get(key), after.get(key)
         derived = stated.get(key) is None or stated.get(key) != told.get(key)  # else it follows from another change
         if old != new and derived and counts(key):
-            found[key] = (old, new)
+            found[key] = (_stated(stated, key, old), _stated(told, key, new))
     return found
+
+
+def _stated(flat: Mapping[str, Any], key: str, effective: Any) -> Any:
+    return effective if flat.get(key) is None else flat[key]
 
 
 def equal_rows(configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -96,12 +101,12 @@ def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     }
     different: dict[str, set[str]] = {key: set() for key in columns}
     for config, flat in zip(configs, flats, strict=True):
-        values = task_of(config).effective(flat)
+        values = task_of(config).effective({**flat})
         counts = _counting(config, values)
         for key, column in columns.items():
-            column.append(values.get(key) if counts(key) else None)
+            column.append(_stated(flat, key, values.get(key)) if counts(key) else None)
             if flat and counts(key):
-                different[key].add(str(column[-1]))
+                different[key].add(json.dumps(values.get(key), default=str))
     return {key: found for key, found in columns.items() if len(different[key]) > 1}
 
 

@@ -95,7 +95,7 @@ def config_hash(config: Mapping[str, Any]) -> str:
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Identifying keys whose values differ: `{key: (old value, new value)}`, sorted by key.
 
-    Keys that have no effect in either do not count.
+    A key that has no effect in both of them does not count.
     """
     alike: set[str] = set()
     if _kind(old) == _kind(new):  # what is equal then counts alike; of a sweep that is started again, nearly all is

@@ -179,6 +179,8 @@ def _kinds(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
 
     They may follow from a choice that was removed, of which the file says nothing any more.
     """
+    if (config.get("variation") or {}).get("row") != row or config.get("name"):  # crossed with typed values, or a grid
+        return {}
     sweep = config.get("sweep") or {}
     typed = sweep.get("typed") or []
     own = [line for line in sweep.get("overrides") or [] if line.partition("=")[0] not in typed_keys(typed)]

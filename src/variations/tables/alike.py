@@ -92,8 +92,10 @@ def other_overrides(row: Row, base: Row) -> str | None:
     flat, usual = flatten(row.config), flatten(base.config)
     differing = [key for key in flat.keys() | usual.keys() if flat.get(key) != usual.get(key)]
     found = []
+    # Rows of a grid are named after what was typed.
+    of_grid = all(side.config.get("name") for side in (row, base))
     for name, how in (("overrides", "stood in the sweep's file"), ("typed", "was typed")):
-        if not (name in ours and name in theirs):  # an older run
+        if of_grid or not (name in ours and name in theirs):  # an older run
             continue
         for side, other, whose in ((ours, theirs, "it"), (theirs, ours, "its base row")):
             alone = [line for line in side[name] or [] if line not in (other[name] or [])]

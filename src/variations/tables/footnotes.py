@@ -97,9 +97,9 @@ def _settings(table: Table) -> list[str]:
 
 
 def _typed(config: Mapping[str, Any]) -> str:
-    """What was typed for all rows of a sweep or a grid, which is no difference between them."""
+    """What was typed for all rows of the command that started a run, which is no difference between these."""
     lines = (config.get("sweep") or {}).get("typed") or []
-    return f"; typed for all rows: {' '.join(lines)}" if lines else ""
+    return f"; typed: {' '.join(lines)}" if lines else ""
 
 
 def _scaled(table: Table) -> list[str]:
@@ -185,7 +185,7 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
             "restart, not the best in training, so the interval is conservative)"
         )
     if any(test.counts_seeds and not test.counts_restarts for test in tests):
-        pairs = "; rows that test the weights of their base row are paired with it, seed by seed"
+        pairs = "; a row that tests the same networks as its base row is paired with it, seed by seed"
         kinds.append(
             f"of the difference of means over seeds, chance in seeds and {items} together"
             + (pairs if any(test.across.paired for test in tests) else "")

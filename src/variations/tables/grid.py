@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from variations.store.atomic import is_number
 from variations.system.quantities import duration, hours_name, hours_text, scientific
 from variations.system.rounding import ROUNDING, decimal, whole
 from variations.tables.chance import p_text
@@ -38,11 +39,14 @@ class Notebook:
         return marks, self.mark(common)
 
     def printed(
-        self, figures: Sequence[Figure | None], told: Sequence[Sequence[str] | None]
+        self, figures: Sequence[Figure | None], told: Sequence[Sequence[str] | None], digits: int | None = None
     ) -> tuple[list[Cell], tuple[str, ...]]:
-        """Cells of published figures, marked with what is `told` of each, and marks for the heading: what all share."""
+        """Cells of published figures, marked with what is `told` of each, and marks for the heading: what all share.
+
+        With at least `digits` decimals; None: as these figures have.
+        """
         marks, heading = self.shared(told)
-        digits = _decimals([figure.value for figure in figures if figure])
+        digits = _decimals([figure.value for figure in figures if figure]) if digits is None else digits
         cells = [
             Cell(_as_printed(figure.value, digits), own, figure.value) if figure else Cell("")
             for figure, own in zip(figures, marks, strict=True)
@@ -122,12 +126,17 @@ class _Layout:
         """Figures that are compared bear the marks of the comparison at the difference, others here."""
         figures = [line.published.get(key) for line in self.lines]
         told = [f.caveats if f and f.difference is None else recalled(f) for f in figures]
-        cells, marks = self.book.printed(figures, told)
+        cells, marks = self.book.printed(figures, told, self._digits(key))
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
+
+    def _digits(self, key: str) -> int:
+        """Decimals of a published figure: those of the whole sweep, however few of its rows are shown."""
+        rows = self.table.sweep.of or self.table.sweep.rows
+        return _decimals([float(row.published[key]) for row in rows if is_number(row.published.get(key))])
 
     def _published_delta(self, key: str) -> None:
         figures = {line.row.definition.row: line.published.get(key) for line in self.lines}
-        digits = max(2, _decimals([figure.value for figure in figures.values() if figure]))
+        digits = max(2, self._digits(key))
         pairs = [(line.published.get(key), figures.get(line.base or "")) for line in self.lines]
         differences = [line.published_delta.get(key) for line in self.lines]
         marks, heading = self.book.shared([recalled(*pair) for pair in pairs])

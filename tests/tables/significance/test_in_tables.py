@@ -51,7 +51,7 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     assert test.notes == ()
 
 
-PAIRED = "; rows that test the weights of their base row are paired with it, seed by seed"
+PAIRED = "; a row that tests the same networks as its base row is paired with it, seed by seed"
 
 
 def test_seeds_are_paired_exactly_if_both_rows_test_the_same_networks(

@@ -463,6 +463,6 @@ def test_a_table_says_how_much_of_the_treebank_a_run_had() -> None:
         "recipe parsing, vocabulary 5,333"
     )
     long = TASK.conditions(config, whole | {"dropped_pairs": 1673}, scaled=False)
-    assert "; without the 1,673 training tree(s) longer than data.max_length; recipe parsing" in long
+    assert "; 1,673 training trees left out, longer than data.max_length; recipe parsing" in long
     toy = {**config, "data": {"kind": "toy", "extra": ["auto.txt"]}}
     assert TASK.conditions(toy, {}, scaled=False).startswith("built-in trees; further training trees from data.extra;")

@@ -107,7 +107,7 @@ class Measures(Task):
                 if counts.get(part, whole) < whole:
                     trees += f"; {counts[part]:,} of the {whole:,} {'training' if part == 'train' else part} trees"
         if dropped := result.get("dropped_pairs"):
-            trees += f"; without the {dropped:,} training tree(s) longer than data.max_length"
+            trees += f"; {dropped:,} training tree{'s' * (dropped > 1)} left out, longer than data.max_length"
         rows = result.get("vocabulary")
         return f"{trees}; recipe {recipe.get('name')}" + (f", vocabulary {rows:,}" if isinstance(rows, int) else "")
 
@@ -136,7 +136,7 @@ class Measures(Task):
         if trees < TREES["train"]:
             found.append(f"{trees:,} training trees of {TREES['train']:,}")
         if dropped := result.get("dropped_pairs"):
-            found.append(f"trained without the {dropped:,} tree(s) longer than data.max_length")
+            found.append(f"{dropped:,} training tree{'s' * (dropped > 1)} left out, longer than data.max_length")
         if scale_name(config) != UNSCALED:
             found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
         return found

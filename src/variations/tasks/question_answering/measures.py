@@ -133,15 +133,18 @@ class Measures(Task):
 
     def conditions(self, config: Mapping[str, Any], result: Mapping[str, Any], *, scaled: bool) -> str:
         """Stories and recipe; tasks, if not all; of generated stories, number of questions and seed."""
-        text, data = super().conditions(config, result, scaled=scaled), config.get("data") or {}
-        chosen = data.get("tasks") or []
+        data, recipe = config.get("data") or {}, (config.get("recipe") or {}).get("name")
+        chosen, trained = data.get("tasks") or [], f", recipe {recipe}" if recipe else ""
         tasks = f"tasks {', '.join(map(str, chosen))}"
-        if data.get("kind") != "toy":
-            left_out = [number for number in range(1, len(TASKS) + 1) if number not in chosen]
-            if 0 < len(left_out) < len(TASKS) // 2:
-                tasks = f"without task{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
-            return f"{text} ({tasks} of {len(TASKS)})" if left_out else text
-        return f"{text} ({tasks}, {data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')})"
+        if data.get("kind") == "toy":
+            stories = f"{data.get('toy_questions', 0):,} questions a task, data.seed={data.get('seed')}"
+            return f"{self.data_name(config)} ({tasks}, {stories}){trained}"
+        left_out = [number for number in range(1, len(TASKS) + 1) if number not in chosen]
+        if not chosen or not left_out:
+            return f"{self.data_name(config)}{trained}"
+        if len(left_out) < len(TASKS) // 2:
+            tasks = f"without task{'s' if len(left_out) > 1 else ''} {', '.join(map(str, left_out))}"
+        return f"{self.data_name(config)} ({tasks} of {len(TASKS)}){trained}"
 
     def misnamed(self, result: Mapping[str, Any]) -> str | None:
         """Stories that have the names of bAbI's files, but are not those of bAbI 1.2."""

@@ -38,7 +38,6 @@ ALWAYS_UNUSED = {
         "task",
         "in this task the rate is halved every recipe.halve_every epochs",
     ),
-    **switched_off(["recipe.scale"], "task", "the published runs of this task are not scaled"),
     **switched_off(["trainer.compile"], "task", "the networks of this task are not compiled"),
 }
 
@@ -78,7 +77,7 @@ class QuestionAnswering(Measures):
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
-        """Keys of other kinds of networks, and of the kind of stories that is not read."""
+        """Keys that the network, the stories, the optimiser and its rate, or this task do not read."""
         kind, off = str(flat.get("model.kind")), {**ALWAYS_UNUSED, **super().without_effect(flat)}
         for key in dict.fromkeys(key for keys in OWN_KEYS.values() for key in keys):
             owners = [owner for owner, keys in OWN_KEYS.items() if key in keys]
@@ -90,7 +89,7 @@ class QuestionAnswering(Measures):
         if flat.get("data.kind") == "babi":
             off |= switched_off(["data.toy_questions"], "data.kind", "it is a key of data.kind=toy")
         else:
-            off |= switched_off(["data.questions", "data.root"], "data.kind", "it is a key of data.kind=babi")
+            off |= switched_off(["data.questions"], "data.kind", "it is a key of data.kind=babi")
         if flat.get("recipe.linear_epochs"):
             reason = "with recipe.linear_epochs, the rate starts at recipe.linear_lr"
             return off | switched_off(["recipe.lr"], "recipe.linear_epochs", reason)

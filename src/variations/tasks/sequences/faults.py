@@ -12,7 +12,8 @@ RULES = Rules()
 
 
 def _divisors(n: int) -> str:
-    return ", ".join(str(k) for k in range(1, min(n, 64) + 1) if n % k == 0)
+    found = [str(k) for k in range(1, min(n, 64) + 1) if n % k == 0]
+    return ", ".join([*found, f"…, {n}"] if n > 64 else found)
 
 
 @RULES.reads("model.h", "model.d_model", "model.d_k", "model.d_v")

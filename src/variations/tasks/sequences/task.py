@@ -57,6 +57,8 @@ class SequenceTask(Task):
             flat["model.d_k"], flat["model.d_v"] = model.head_widths
             if flat.get("model.kind") == "weighted":
                 flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
+                if flat.get("branch.encoder") and flat.get("branch.decoder") in ("both", "both_shared_ffn"):
+                    flat["model.h"] = flat["branch.M"]  # every attention is branched, with one head a branch
         gate = {key: flat.get(f"branch.gate.{key}") for key in ("kind", "k", "renormalise")}
         if gate["kind"] == "topk" and gate["k"] == flat.get("branch.M") and not gate["renormalise"]:
             flat["branch.gate.kind"] = "none"  # it keeps all branches
@@ -92,11 +94,6 @@ class SequenceTask(Task):
         if flat.get("branch.constraint") in ("softmax", "softmax_xM"):
             reason = "the gradients of a softmax have the mean 0"
             off |= switched_off(["branch.center_grad"], "branch.constraint", reason)
-        everywhere = flat.get("branch.encoder") and flat.get("branch.decoder") in ("both", "both_shared_ffn")
-        widths = [flat.get(key) for key in ("branch.M", "model.d_k", "model.d_v")]
-        if everywhere and None not in widths:
-            reason = "every attention has branch.M branches of widths model.d_k and model.d_v, and no other heads"
-            off |= switched_off(["model.h"], "branch.decoder", reason)
         return off
 
     def label(self, config: Any) -> list[str]:
