@@ -40,6 +40,7 @@ ALWAYS_UNUSED = {
     ),
     **switched_off(["trainer.compile"], "task", "the networks of this task are not compiled"),
 }
+"""Keys that no run of this task reads, and why."""
 
 
 class QuestionAnswering(Measures):
