@@ -232,7 +232,7 @@ class Tester:
 def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
     """A note if a row and its base row were measured on different references; None if not, or if unknown."""
     for seed, runs in _common(row, base).items():
-        ours, theirs = (task.references(RunFolder(run.folder), name) for run in runs if run.folder)
+        ours, theirs = (run.references(task, name) for run in runs)
         if ours and theirs and ours != theirs:
             return f"its {name} references differ from its base row's (seed {seed}): not compared"
     return None

@@ -16,6 +16,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_
 from variations.system.errors import ConfigError, UserError
 from variations.system.rounding import decimal, whole
 from variations.tasks.base import CurveReader, Measure, TestedRun
+from variations.tasks.task import Task
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """Costs that must be equal in a row and its base row, each with the relative difference that is tolerated."""
@@ -56,6 +57,13 @@ class SeedRun:
     """SHA-256 of each input (texts, vocabulary, ids) by name, as far as known."""
     measured: bool = True
     """Whether it has measurements."""
+    _references: dict[str, str | None] = field(default_factory=dict)
+
+    def references(self, task: Task, name: str) -> str | None:
+        """The fingerprint of a tested set's references; None where there are none. Looked up once for all measures."""
+        if self.folder is not None and name not in self._references:
+            self._references[name] = task.references(RunFolder(self.folder), name)
+        return self._references.get(name)
 
     @property
     def finished(self) -> bool:
