@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -59,10 +60,15 @@ class SeedRun:
     """Whether it has measurements."""
     _references: dict[str, str | None] = field(default_factory=dict)
 
+    @cached_property
+    def tested(self) -> TestedRun | None:
+        """The run as its task takes it; None without a folder."""
+        return TestedRun(RunFolder(self.folder), self.config, self.result, self.curve) if self.folder else None
+
     def references(self, task: Task, name: str) -> str | None:
         """The fingerprint of a tested set's references; None where there are none. Looked up once for all measures."""
-        if self.folder is not None and name not in self._references:
-            self._references[name] = task.references(RunFolder(self.folder), name)
+        if self.tested is not None and name not in self._references:
+            self._references[name] = task.references(self.tested.folder, name)
         return self._references.get(name)
 
     @property
@@ -102,9 +108,7 @@ class Row:
     @property
     def tested(self) -> list[TestedRun]:
         """Runs that count, for their task."""
-        return [
-            TestedRun(RunFolder(run.folder), run.config, run.result, run.curve) for run in self.finished if run.folder
-        ]
+        return [run.tested for run in self.finished if run.tested is not None]
 
     @property
     def parameters(self) -> int | None:
