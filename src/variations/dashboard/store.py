@@ -181,7 +181,7 @@ class Store:
     def _of(self, run: Found) -> Facts:
         """The facts of a run, read again if one of its files has changed."""
         known = self._facts.get(run.id)
-        if known is None or known[0] != run:
+        if known is None or (known[0] is not run and known[0] != run):  # to compare all fields takes time
             if run.sweep not in self._recalled:
                 self._recalled[run.sweep] = self.memory.load(_name(run.id).removesuffix(run.id))
             stamp, kept = self._recalled[run.sweep].pop(run.id, ("", None))
