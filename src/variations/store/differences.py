@@ -32,7 +32,7 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     count; the task names them.
     """
     order, task = defaults(config), task_of(config)
-    stated, told = {**order, **flatten(base)}, {**order, **flatten(config)}
+    stated, told = {**order, **flatten(base)}, _whole(config)
     before, after = task.effective({**stated}), task.effective({**told})
     counts = _counting(config, after)
     found = {}
@@ -42,6 +42,11 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
         if old != new and derived and counts(key):
             found[key] = (_stated(stated, key, old), _stated(told, key, new))
     return found
+
+
+def _whole(config: Mapping[str, Any]) -> dict[str, Any]:
+    """All flat keys of a configuration, those that it does not state by their defaults."""
+    return {**defaults(config), **flatten(config)}
 
 
 def _stated(flat: Mapping[str, Any], key: str, effective: Any) -> Any:
@@ -61,7 +66,7 @@ def alike(configs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """The names of `configs` in groups, within which `changes` finds nothing."""
     groups: dict[str, list[str]] = {}
     for name, config in configs.items():
-        values = defaults(config) | task_of(config).effective(flatten(config))
+        values = task_of(config).effective(_whole(config))
         counts = _counting(config, values)
         effective = {key: value for key, value in values.items() if counts(key)}
         groups.setdefault(json.dumps(effective, sort_keys=True, default=str), []).append(name)
@@ -93,7 +98,7 @@ def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     As in `changes`; None where a configuration is empty or a key has no effect. Defaults that are derived from other
     keys are not filled in: `model.d_k` is among the keys only if some configuration sets it.
     """
-    flats = [{**defaults(config), **flatten(config)} if config else {} for config in configs]
+    flats = [_whole(config) if config else {} for config in configs]
     stated = [flat for flat in flats if flat]
     keys = dict.fromkeys(key for flat in stated for key in flat)
     columns: dict[str, list[Any]] = {
