@@ -19,10 +19,10 @@ from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.checksums import file_sha256, sidecar
+from variations.store.departures import of_run
 from variations.store.identity import identifying
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, RunFailedError, UserError
-from variations.tables.departures import of_run
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt

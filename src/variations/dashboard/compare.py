@@ -12,6 +12,7 @@ from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
 from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
+from variations.store.departures import of_run
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.store.inputs import LOST, made_from, other_texts
@@ -20,7 +21,6 @@ from variations.store.rows import natural
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_scale, unversioned
 from variations.tables.collect import absent_task
-from variations.tables.departures import of_run
 from variations.tables.resampling import Items, UndefinedError
 from variations.tables.significance import paired_bootstrap, refuse_constant
 from variations.tasks.base import Measure, TestedRun

@@ -14,12 +14,12 @@ from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import COSTS
 from variations.searching.space import word
 from variations.searching.study import REASON, Study
+from variations.store.departures import of_run
 from variations.store.ledger import RunFolder
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, printer, table_line
 from variations.system.errors import UserError
 from variations.system.rounding import decimal
-from variations.tables.departures import of_run
 from variations.tasks.base import TestedRun
 
 ENOUGH = 10

@@ -38,6 +38,7 @@ from variations.store.atomic import (
     write_yaml,
 )
 from variations.store.contents import sealed
+from variations.store.departures import of_run
 from variations.store.differences import alike
 from variations.store.hidden import without_secrets
 from variations.store.identity import changed_keys, identifying
@@ -46,7 +47,6 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import DataError, UserError
 from variations.tables.collect import misfit
-from variations.tables.departures import of_run
 from variations.tasks.base import TestedRun
 from variations.tasks.intact import damage
 from variations.tasks.sequences.stored import packed
