@@ -93,12 +93,15 @@ class Difference:
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _scores(self) -> str | None:
-        """Both rows' scores, of rows that are not compared; None if one has none."""
+        """Both rows' scores, of rows that are not compared; None if both lack one."""
         measure = self.table.primary
         values = [line.row.values(measure) for line in self.table.lines]
-        if not all(values):
+        if not any(values):
             return None
-        before, after = (f"{measure.text(fmean(found.values()))} ({seeds_named([*found])})" for found in values)
+        before, after = (
+            f"{measure.text(fmean(found.values()))} ({seeds_named([*found])})" if found else f"none yet for {name}"
+            for name, found in zip((self.first, self.second), values, strict=True)
+        )
         return f"{measure.label}: {before} and {after}, not compared"
 
     def _notes(self) -> list[str]:

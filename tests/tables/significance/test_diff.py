@@ -116,6 +116,7 @@ def test_a_row_that_was_never_run_is_told_beside_one_that_was(store: Path, make_
     text = compare(sweep, ["weighted"], store, chosen=["sweep=quickstart"]).text()
     told = "weighted has no run yet: it is shown as its file says, and transformer as it was run"
     assert f"Note: {told}.\n" in text
+    assert "test BLEU: 30.00 (seed 1) and none yet for weighted, not compared\n" in text
 
 
 @pytest.mark.slow
