@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.store.atomic import _AS_WRITTEN, LARGEST, read_json, read_yaml, write_yaml
+from variations.store.atomic import _AS_WRITTEN, DEEPEST, LARGEST, json_text, read_json, read_yaml, write_yaml
 from variations.store.measurements import Measurements
 from variations.store.run_folder import RunFolder
 from variations.system.errors import DataError, UserError
@@ -109,6 +109,9 @@ def test_numbers_that_json_has_not_are_refused(constant: str, tmp_path: Path) ->
         (b'{"step": 1, "loss": ' + b"9" * 400 + b"}\n", "it contains the number 999"),
         (b'{"step": ' + b"9" * 5000 + b"}\n", "Exceeds the limit"),
         (b"[" * 100_000 + b"\n", "nested too deeply"),
+        (b'{"step": 1, "loss": ' + b"[" * 60 + b"]" * 60 + b"}\n", "nested more than 60 levels deep"),
+        (b'{"step": 1, "loss": NaN}\n', "it contains the number nan"),
+        (b'{"step": 1, "loss": 1e400}\n', "it contains the number inf"),
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
@@ -121,6 +124,12 @@ def test_a_damaged_line_of_measurements_is_named_with_its_file(
     advice = "record the run again" if packed else "delete that line"
     with pytest.raises(UserError, match=rf"{file.name}, line 2: .*{fault}.*; {advice}\.$"):
         Measurements(tmp_path / "metrics.jsonl").read()
+
+
+def test_many_lists_beside_each_other_are_not_nested(tmp_path: Path) -> None:
+    lists = {f"branch/{number}.kappa": [0.5] for number in range(DEEPEST + 1)}
+    (tmp_path / "metrics.jsonl").write_text(json_text({"step": 1, **lists}, indent=None) + "\n", encoding="utf-8")
+    assert Measurements(tmp_path / "metrics.jsonl").read() == [{"step": 1, **lists}]
 
 
 def test_a_small_file_with_huge_contents_is_refused(tmp_path: Path) -> None:

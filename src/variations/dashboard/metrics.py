@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from variations.configuration.tasks import named, names
-from variations.store.atomic import read_stored, stored_path, unpacked, usable
+from variations.store.atomic import read_stored, stored_path, unpacked
+from variations.store.measurements import value_of
 from variations.system.errors import UserError, read_fault
 
 AXES = ("step", "target_tokens", "tokens", "seconds", "flops")
@@ -199,8 +200,8 @@ _JSON = json.JSONDecoder(parse_constant=lambda name: None)
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = usable(_JSON.decode(text.decode("utf-8")))
-    except (ValueError, RecursionError):
+        value = value_of(text, _JSON)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

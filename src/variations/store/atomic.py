@@ -348,7 +348,6 @@ def usable(value: Any, *, finite: bool = True) -> Any:
 
 
 def _look(node: dict[Any, Any] | list[Any], finite: bool, levels: int) -> None:
-    """`usable` for what is inside of `node`; thousands of lines are read for one page, so it is kept quick."""
     for item in node.values() if isinstance(node, dict) else node:
         if isinstance(item, float | int):
             if finite and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
