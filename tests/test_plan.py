@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -477,6 +478,16 @@ def test_a_limit_of_time_is_told_beside_steps_and_flops() -> None:
     told = "transformer, weighted: trainer.max_minutes=0.1 may end trainings early; steps and FLOPs are those of all"
     assert told in render([*words, "trainer.max_minutes=0.1"], PlanConfig(format="markdown", measure=False))
     assert "max_minutes" not in render(words, PlanConfig(format="markdown", measure=False))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"), [(0.42, ["base: trainer.max_minutes=5 leaves time for about 42 % of the updates"]), (1.0, [])]
+)
+def test_a_measured_plan_says_how_many_updates_a_limit_of_time_leaves(part: float, told: list[str]) -> None:
+    config = compose_run(["trainer.max_minutes=5"])
+    row = SimpleNamespace(config=config, launches=True, definition=SimpleNamespace(row="base"))
+    line: Any = SimpleNamespace(row=row, price=SimpleNamespace(cost=SimpleNamespace(part=part)))
+    assert [text.partition(";")[0] for text in formats._limited([line])] == told
 
 
 def test_a_vocabulary_for_rows_that_have_none_of_sub_words_is_refused() -> None:

@@ -1,5 +1,6 @@
 """metrics.jsonl is read as it grows, and at a glance from its ends."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from variations.dashboard.metrics import Glance, Metrics, glance, thinned
+from variations.store import atomic
+from variations.system.errors import UserError
 
 Maker = Callable[..., Path]
 
@@ -97,3 +100,16 @@ def test_thinned_runs_of_unequal_length_keep_common_places(limit: int) -> None:
         assert kept == sorted(set(kept))
     short, long = (thinned(range(length), limit)[:-1] for length in (1500, 2500))
     assert {place for place in long if place < 1499} <= {*short}
+
+
+def test_a_small_archive_of_endless_measurements_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with gzip.open(tmp_path / "metrics.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(f'{{"step": {step}, "lr": 1.0}}\n' for step in range(1000))
+    assert glance(path).values == {"lr": 1.0}
+    monkeypatch.setattr(atomic, "LARGEST", 10_000)
+    with pytest.raises(UserError, match=r"metrics\.jsonl\.gz cannot be read \(.*holds more than"):
+        Metrics(path).update()
+    assert glance(path) == Glance()

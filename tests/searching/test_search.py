@@ -314,3 +314,20 @@ def test_the_summary_says_which_of_the_best_trials_were_ended_early(
     last = folder.config()["trainer"]["max_steps"]
     told = [line for line in capsys.readouterr().out.splitlines() if "was ended" in line]
     assert told == [f"trial1: training was ended at step 3 of {last:,} by trainer.max_minutes"]
+
+
+@pytest.mark.slow
+def test_the_summary_says_which_of_the_best_trials_have_networks_that_are_not_trained(
+    defined: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = defined(sweep__search__trials=3, **SHORT)
+    search = Search(definition, QuickPool())
+    search.run()
+    folder = RunFolder(definition.home / "trial1/seed1")
+    for step, nll in ((10, 5.0), (20, 4.0), (30, 3.0), (40, 2.0), (50, 1.0)):
+        folder.measurements.append({"step": step, "dev/nll": nll})
+    folder.write_result({key: value for key, value in (folder.result() or {}).items() if "sha256" not in key})
+    summary(search.study)
+    told = [line for line in capsys.readouterr().out.splitlines() if "not trained" in line]
+    # From 80 % of the steps to the end, the perplexity fell from e^2 to e^1.
+    assert told == ["trial1: not trained: dev perplexity fell by 63.2 % in the last fifth of its steps"]

@@ -313,7 +313,7 @@ def _limited(lines: Sequence[PlanLine]) -> list[str]:
         limit = line.row.config.trainer.max_minutes if line.row.config is not None and line.row.launches else None
         cost = line.price.cost if line.price else None
         if limit is not None and (cost is None or cost.part < 1):
-            part = f"{min(cost.part, 0.99):.0%}" if cost else ""
+            part = f"{100 * min(cost.part, 0.99):.0f} %" if cost else ""
             ends = f"leaves time for about {part} of the updates" if cost else "may end trainings early"
             found.setdefault(f"trainer.max_minutes={limit:g} {ends}", []).append(line.row.definition.row)
     return [f"{', '.join(rows)}: {text}; steps and FLOPs are those of all updates." for text, rows in found.items()]
