@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ import pytest
 from stored_runs import babi_configuration
 
 from variations.commands.figures import FiguresConfig, draw
+from variations.configuration.compose import compose_run
 from variations.configuration.schema import SweepConfig
 from variations.figures.canvas import COLOURS, MADE_BY, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
@@ -62,6 +64,16 @@ def test_rows_that_have_no_runs_are_named(sweep, store, capsys):
     rows = replace(Q, rows=["a", "w", "later"])
     draw(FiguresConfig(sweep=rows, runs=str(store), figure="learning_curves"))
     assert capsys.readouterr().err == "Left out, because they have no runs here: later.\n"
+
+
+@pytest.mark.slow
+def test_curves_are_those_of_the_task_whose_base_row_has_no_run(tmp_path, capsys):
+    shutil.copytree(ROOT / "records" / "parsing_small" / "weighted", tmp_path / "parsing_small" / "weighted")
+    parsing = compose_run(["sweep=parsing_small"]).sweep
+    draw(FiguresConfig(sweep=parsing, runs=str(tmp_path), figure="learning_curves"))
+    (file,) = map(Path, capsys.readouterr().out.splitlines())
+    assert file.name == "learning_curves-dev_f1.svg"
+    assert "dev F1" in texts(file)
 
 
 @pytest.mark.slow

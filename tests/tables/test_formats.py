@@ -206,8 +206,9 @@ def test_numbers_are_printed_for_people() -> None:
         "0.14",
         "84",
         "100",
-        "1,234",
+        "1,235",
     ]
+    assert hours_text(84.25, 3) == "84.3"  # a tie is rounded away from zero, as everywhere
     assert [scientific(value) for value in (3.3e18, 1.25e14)] == ["3.3e18", "1.2e14"]
 
 

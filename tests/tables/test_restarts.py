@@ -1,21 +1,27 @@
 """The comparison of two runs that each report one of several restarts: computed by hand where exact, else simulated."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import t
 from stored_runs import babi_configuration
 
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json, write_yaml
 from variations.store.ledger import RunFolder
-from variations.store.rows import define
-from variations.tables.chance import SignificanceConfig
+from variations.store.rows import RowDefinition, define
+from variations.tables import chance
+from variations.tables.chance import RowTest, SignificanceConfig
 from variations.tables.claims.claim import Contrast, Scale
 from variations.tables.claims.evidence import Evidence
-from variations.tables.significance import _between_restarts, across_restarts, paired_bootstrap
+from variations.tables.collect import Row, SeedRun
+from variations.tables.footnotes import star_text
+from variations.tables.significance import _between_restarts, across_restarts, across_seeds, paired_bootstrap
 from variations.tables.table import build
 from variations.tasks.base import Restarts, TestedRun
 from variations.tasks.question_answering import measures
@@ -155,3 +161,56 @@ def test_fewer_errors_are_an_advantage_in_a_claim(store: Path) -> None:
     assert outcome.finding.low < outcome.finding.effect < outcome.finding.high
     assert outcome.finding.effect == pytest.approx(10, abs=2)
     assert (outcome.bearing, outcome.finding.seeds, outcome.finding.restarts) == ("supports", (10, 10), True)
+
+
+def failing(folder: Path, seed: int, mistakes: dict[int, int]) -> SeedRun:
+    """A run with so many mistakes in 1,000 questions of each task; a task with more than 50 has failed."""
+    (run := RunFolder(folder / f"seed{seed}")).path.mkdir(parents=True)
+    wrong = {task: np.arange(1000)[None] < count for task, count in mistakes.items()}
+    measures.keep(run, {f"wrong_{task}": values for task, values in wrong.items()}, dict.fromkeys(mistakes, 0))
+    scores = measures.scores(wrong, dict.fromkeys(mistakes, 0))
+    config = {"task": "question_answering"}
+    return SeedRun(seed, "finished", None, run.path, config, {"scores": {"test": scores}})
+
+
+def test_a_seed_whose_questions_show_no_chance_leaves_the_test_over_seeds_as_it_is(tmp_path: Path) -> None:
+    """Failed tasks 1, 2 and 0 against 3, 3 and 3: no draw of questions changes those counts, but seeds differ."""
+    mistakes = ({1: 0, 2: 0, 3: 400}, {1: 0, 2: 300, 3: 400}, {1: 0, 2: 0, 3: 0})
+    ours = Row(RowDefinition("ours", "ours"), [failing(tmp_path / "ours", k, each) for k, each in enumerate(mistakes)])
+    all_fail = dict.fromkeys((1, 2, 3), 400)
+    base = Row(RowDefinition("base", "base"), [failing(tmp_path / "base", k, all_fail) for k in range(3)])
+    test = chance.Tester(SignificanceConfig(), TASK, TASK.measure("test.failed")).against(ours, base)
+    assert isinstance(test, RowTest)
+    # Differences -2, -1, -3: variance 1 of three seeds on one side and 0 on the other, pooled over 4 degrees of freedom
+    half = t.ppf(0.975, 4) * np.sqrt(0.5 * (1 / 3 + 1 / 3))
+    assert (test.across.low, test.across.high) == pytest.approx((-2 - half, -2 + half))
+    assert [*test.seeds] == [0, 1, 2] and test.agreeing_seeds == 0
+    assert test.document()["seeds"] == {"0": None, "1": None, "2": None}
+    alone = chance.Tester(SignificanceConfig(), TASK, TASK.measure("test.failed"))
+    told = alone.against(replace(ours, runs=ours.runs[:1]), base)
+    assert told == (
+        "not tested: chance in the questions cannot be estimated: all of them differ alike, which shows no spread"
+    )
+
+
+def test_a_mark_is_explained_by_the_chance_that_its_tests_cover() -> None:
+    rng = np.random.default_rng(0)
+
+    def side(share: float, count: int) -> Restarts:
+        return one_group(rng.random((count, 500)) < share, list(range(count)))
+
+    restarts = across_restarts(side(0.2, 5), side(0.5, 5), mean)
+    seeds = across_seeds([*side(0.2, 3).items], [*side(0.5, 3).items], mean)
+    told = {}
+    for kinds in ((seeds,), (restarts,), (seeds, restarts)):
+        tests = [SimpleNamespace(test=RowTest("error", across, {})) for across in kinds]
+        assert all(line.test.significant for line in tests)
+        table: Any = SimpleNamespace(
+            significance=SignificanceConfig(), primary=SimpleNamespace(items="questions"), lines=tests
+        )
+        told[kinds] = star_text(table).partition(" in a test ")[2].partition(" (")[0]
+    assert [*told.values()] == [
+        "of the difference of means over seeds that covers chance in seeds and in questions",
+        "that covers chance in restarts and in questions",
+        "that covers chance in seeds, or of one seed in its restarts, and in questions",
+    ]

@@ -14,7 +14,9 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
+from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.tables.table import build
 
 pytestmark = pytest.mark.slow
 
@@ -162,3 +164,12 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is_sent(
     with pytest.raises(UserError, match=r"Cannot write .*saved.json: Not a directory. This file keeps the addresses"):
         wandb_report._save(config, Any, tmp_path / "runs" / "saved.json")
     assert asked == []
+
+
+@pytest.mark.parametrize(("metric", "ascending"), [("bleu", False), ("dev_ppl", True)])
+def test_the_best_run_is_first_in_a_workspace(metric: str, ascending: bool, tmp_path: Path) -> None:
+    from variations.commands.wandb_panels import workspace_of
+
+    table = build(define(SweepConfig(name="quickstart", metric=metric), seeds=[1]), tmp_path)
+    (order,) = workspace_of("quickstart", ENTITY, "variations", table).runset_settings.order
+    assert order.ascending == ascending

@@ -10,7 +10,7 @@ from variations.commands.cli import command
 from variations.commands.stored import SweepKeys, bar
 from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
-from variations.configuration.tasks import DEFAULT, named, task_of
+from variations.configuration.tasks import named, task_of
 from variations.figures.traces import COSTS
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
@@ -154,7 +154,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             base.row if base else None,
             metrics,
             results,
-            row.config.get("task") or DEFAULT,
+            row.config.get("task") or task.name,  # a row without a run has no curves, but may give axes their names
             told,
             uncompared,
             other_losses,

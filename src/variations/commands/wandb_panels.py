@@ -77,7 +77,7 @@ def workspace_of(name: str, entity: str, project: str, table: Table) -> Any:
     settings = ws.RunsetSettings(
         filters=[ws.Metric("Group") == name],
         groupby=[ws.Metric("JobType")],
-        order=[ws.Ordering(ws.Summary(score_key(table)), ascending=False)],
+        order=[ws.Ordering(ws.Summary(score_key(table)), ascending=not table.primary.higher_is_better)],  # best first
         pinned_columns=["run:displayName", f"summary:{score_key(table)}", "summary:parameters", "summary:flops"],
     )
     headed = panels_of(table, None)

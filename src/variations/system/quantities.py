@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from variations.system.rounding import ROUNDING, whole
+
 
 def scientific(value: float) -> str:
     """`3.3e18`."""
@@ -29,5 +31,5 @@ def hours_name(devices: Iterable[str]) -> str:
 
 def hours_text(hours: float, digits: int = 2) -> str:
     """`0.14`, `84` or `1,234`: so many significant digits, or all of a whole number."""
-    short = float(f"{hours:.{digits}g}")
-    return f"{hours:,.0f}" if short >= 100 else f"{short:f}".rstrip("0").rstrip(".")
+    short = float(f"{hours + ROUNDING:.{digits}g}")
+    return whole(hours) if short >= 100 else f"{short:f}".rstrip("0").rstrip(".")

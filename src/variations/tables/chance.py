@@ -5,7 +5,7 @@ the row: the difference of the means over those seeds, with the chance in seeds 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,9 @@ import numpy as np
 from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
+from variations.system.rounding import decimal
 from variations.tables.collect import Row, SeedRun
-from variations.tables.resampling import SEED, Items, Resampled, UndefinedError
+from variations.tables.resampling import SEED, Items, NoSpreadError, Resampled, UndefinedError
 from variations.tables.significance import Comparison, across_restarts, across_seeds, paired_tests, refuse_constant
 from variations.tasks.base import Measure, Restarts, TestedRun
 from variations.tasks.intact import contradiction, stored_items
@@ -42,7 +43,7 @@ class SignificanceConfig:
 
 def p_text(p: float) -> str:
     """`0.012`; `< 0.001` if three decimals would all be zero. The dashboard's `V.p` follows the same rule."""
-    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+    return decimal(p, 3) if p >= 0.0005 else "< 0.001"
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class RowTest:
     measure: str
     across: Comparison
     """The test over common seeds; with one seed on either side, over items only."""
-    seeds: dict[int, tuple[Comparison, Comparison]]
-    """Paired bootstrap and approximate randomisation for each seed."""
+    seeds: dict[int, tuple[Comparison, Comparison] | NoSpreadError]
+    """Paired bootstrap and approximate randomisation for each seed, or why a seed alone shows no chance."""
     notes: tuple[str, ...] = ()
     contradictions: tuple[str, ...] = ()
     """Scores in result.json that are not those of the stored items, which were tested; among the notes as well."""
@@ -81,13 +82,16 @@ class RowTest:
     @property
     def agreeing_seeds(self) -> int:
         """Seeds in which both tests of items find the difference significant."""
-        return sum(all(test.significant for test in pair) for pair in self.seeds.values())
+        pairs = (pair for pair in self.seeds.values() if not isinstance(pair, NoSpreadError))
+        return sum(all(test.significant for test in pair) for pair in pairs)
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
         seeds = {
-            str(seed): {"bootstrap": asdict(bootstrap), "randomisation": asdict(randomisation)}
-            for seed, (bootstrap, randomisation) in self.seeds.items()
+            str(seed): None
+            if isinstance(pair, NoSpreadError)
+            else {"bootstrap": asdict(pair[0]), "randomisation": asdict(pair[1])}
+            for seed, pair in self.seeds.items()
         }
         return {
             "measure": self.measure,
@@ -158,15 +162,16 @@ class Tester:
             return f"not tested: chance in the {self.measure.items} cannot be estimated: {error}"
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
-    def contradictions(self, row: Row, measures: Sequence[Measure]) -> list[str]:
+    def contradictions(self, row: Row, measures: Sequence[Measure], tested: Collection[int] = ()) -> list[str]:
         """Scores of a row that its stored items do not have, seed by seed, or that cannot be computed from them.
 
-        A run need not have stored any, nor those of further measures than the tested one.
+        A run need not have stored any, nor those of further measures than the tested one. `tested`: seeds whose score
+        of the tested measure `against` has verified.
         """
         found = []
         for measure in measures:
             for run in row.finished if measure.items else ():
-                if measure.value(run.result) is None:
+                if measure.value(run.result) is None or (measure == self.measure and run.seed in tested):
                     continue
                 stored = self._of(run, measure)
                 if not isinstance(stored, str):
@@ -195,7 +200,9 @@ class Tester:
             if ours and theirs:
                 across = across_restarts(ours, theirs, aggregate, **options)
                 return RowTest(self.measure.key, across, seeds)
-            return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds)
+            if isinstance(alone := tests[0], NoSpreadError):
+                raise alone
+            return RowTest(self.measure.key, alone[0], seeds)
         paired = all(_network(ours) == _network(theirs) for ours, theirs in pairs)
         across = across_seeds(systems, bases, aggregate, resampled=known, paired=paired, **options)
         return RowTest(self.measure.key, across, seeds)

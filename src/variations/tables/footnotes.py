@@ -70,10 +70,12 @@ def _columns_of(published: str) -> set[str]:
 def star_text(table: Table) -> str:
     """The meaning of the mark `*` at a difference."""
     settings = table.significance
-    restarts = any(line.test.counts_restarts for line in table.lines if line.test)
-    what = "that covers chance in restarts"
-    if not restarts:
-        what = "of the difference of means over seeds that covers chance in seeds"
+    marked = [line.test for line in table.lines if line.test and line.test.significant]
+    restarts = {test.counts_restarts for test in marked}
+    what = {
+        frozenset({True}): "that covers chance in restarts",
+        frozenset({True, False}): "that covers chance in seeds, or of one seed in its restarts,",
+    }.get(frozenset(restarts), "of the difference of means over seeds that covers chance in seeds")
     return (
         f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} ({settings.n:,} resamples, "
         f"seed {settings.seed})"

@@ -38,6 +38,13 @@ class UndefinedError(ValueError):
     """Chance in the items cannot be estimated; the message says why: a single item, or 0/0 for some that are drawn."""
 
 
+class NoSpreadError(UndefinedError):
+    """All items differ alike between two systems, so nothing says how they would differ on others."""
+
+    def __init__(self) -> None:
+        super().__init__("all of them differ alike, which shows no spread")
+
+
 def finite(draws: Floats) -> Floats:
     """The draws. Raises UndefinedError if one is not a finite number."""
     if not np.isfinite(draws).all():

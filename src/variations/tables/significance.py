@@ -18,6 +18,7 @@ from variations.tables.resampling import (
     Aggregate,
     Floats,
     Items,
+    NoSpreadError,
     Resampled,
     UndefinedError,
     check,
@@ -70,9 +71,9 @@ def _below(p: float | Floats, level: float) -> bool | NDArray[np.bool_]:
 
 
 def _spread(difference: float, draws: Floats) -> Floats:
-    """The draws around zero. Raises UndefinedError if they are all alike, though the systems differ."""
+    """The draws around zero. Raises NoSpreadError if they are all alike, though the systems differ."""
     if abs(difference) > TIE and np.abs(draws).max() < TIE:
-        raise UndefinedError("all of them differ alike, which shows no spread")
+        raise NoSpreadError
     return draws
 
 
@@ -109,14 +110,14 @@ def _judged(difference: float, draws: Floats, level: float) -> tuple[float, floa
 def _by_students_t(difference: float, variance: float, freedom: float, level: float) -> tuple[float, float, float]:
     """The ends of the interval of a difference, and its p, by Student's t with `freedom` degrees of freedom.
 
-    `variance` is that of the difference. Raises UndefinedError if it is zero, though the systems differ.
+    `variance` is that of the difference. Raises NoSpreadError if it is zero, though the systems differ.
     """
     from scipy.special import stdtr, stdtrit  # the distribution and its quantiles, without all of scipy.stats
 
     error = math.sqrt(variance)
     if error < TIE:
         if abs(difference) > TIE:
-            raise UndefinedError("all of them differ alike, which shows no spread")
+            raise NoSpreadError
         return difference, difference, 1.0
     half = float(stdtrit(freedom, (1 + level) / 2)) * error
     return difference - half, difference + half, float(2 * stdtr(freedom, -abs(difference) / error))
@@ -131,21 +132,24 @@ def paired_tests(
     seed: int = SEED,
     level: float = 0.95,
     resampled: Resampled | None = None,
-) -> list[tuple[Comparison, Comparison]]:
+) -> list[tuple[Comparison, Comparison] | NoSpreadError]:
     """`paired_bootstrap` and `paired_randomisation` of each system against its base, for all of them together.
 
-    `resampled`: the scores of some of them, of at least n draws.
+    `resampled`: the scores of some of them, of at least n draws. A pair whose items all differ alike has no tests of
+    its own, but may take part in one over several.
     """
     resampled = resampled or Resampled(aggregate, n, seed)
     resampled.of([*systems, *bases], 0)
+    found: list[tuple[Comparison, Comparison] | NoSpreadError] = []
     mixed = swapped(systems, bases, aggregate, n, seed)
-    return [
-        (
-            _bootstrap(system, base, resampled, n, level),
-            _randomisation(_difference(system, base, aggregate), draws, seed, level),
-        )
-        for system, base, draws in zip(systems, bases, mixed, strict=True)
-    ]
+    for system, base, draws in zip(systems, bases, mixed, strict=True):
+        try:
+            bootstrap = _bootstrap(system, base, resampled, n, level)
+        except NoSpreadError as error:
+            found.append(error)
+        else:
+            found.append((bootstrap, _randomisation(_difference(system, base, aggregate), draws, seed, level)))
+    return found
 
 
 def paired_bootstrap(

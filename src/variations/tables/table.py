@@ -194,8 +194,8 @@ def _line(
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
         if not other and (typed := other_overrides(row, base)):
             notes.append(typed)
-    if verify:  # the tests have verified the first measure
-        notes += tester.contradictions(row, measures[1:] if isinstance(found, RowTest) else measures)
+    if verify:
+        notes += tester.contradictions(row, measures, found.seeds if isinstance(found, RowTest) else ())
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
     elif row.tested and (past := task_of(row.config).past_its_best(row.tested)):

@@ -54,7 +54,7 @@ def test_hours_have_the_digits_of_the_printed_table(tab: Any, serve: Any, tmp_pa
     tab.open(serve(tmp_path), view="table")
     at = next(k for k, text in enumerate(tab.texts("table.results thead th")) if text.startswith("cost"))
     assert tab.texts(f"tr.line > :nth-child({at + 1})") == ["0.149 CPU", "0.155 GPU", "1,235 CPU"]
-    hours = [0.149, 0.155, 0.1, 0.00012345, 1e-7, 12.34, 99.96, 100.4, 1234.6]
+    hours = [0.149, 0.155, 0.1, 0.00012345, 1e-7, 12.34, 84.25, 99.96, 100.4, 1234.5, 1234.6]
     assert tab.page.evaluate("hours => hours.map(V.hours)", hours) == [hours_text(each, 3) for each in hours]
 
 

@@ -77,6 +77,13 @@ def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     assert tab.page.locator("#zero").is_checked()
 
 
+def test_rows_with_the_same_cost_and_score_are_both_on_the_front(tab: Any, url: str) -> None:
+    tab.open(url, view="scatter")
+    points = [{"x": 20, "y": 10}, {"x": 10, "y": 12}, {"x": 20, "y": 10}, {"x": 30, "y": 11}]
+    front = tab.page.evaluate("(points) => V.pareto(points, { higher_is_better: false })", points)
+    assert front == [points[1], points[0], points[2]]
+
+
 def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:
     tab.open(serve(browser_store.grid(tmp_path)), view="keys")
     assert tab.page.locator("h2").inner_text().startswith("What matters most: recipe.lr, ")

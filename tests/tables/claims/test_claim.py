@@ -48,6 +48,7 @@ claims:
   - {id: c, section: '1', claim: c, settled: {verdict: maybe, by: t, why: w}}
   - {id: d, claim: 5, published: [1], tests: [{table: t, row: r, base: b, expect: better, margin: .nan}]}
   - {id: e, section: '1', claim: c, tests: [{table: t, row: r, base: b, expect: better, margin: 0}]}
+  - {id: f, section: '1', claim: c, tests: [{table: t, row: r, base: b, expect: same, measure: dev_ppl}]}
 """
     )
     with pytest.raises(ConfigError) as error:
@@ -58,6 +59,7 @@ claims:
     for part in (
         "d: claim must be text, not 5",
         "d: published must be text",
+        "f: dev_ppl has no margin of its own: give one, or measure dev_nll",
         "a number above 0, not nan",
         "a number above 0, not 0",
     ):

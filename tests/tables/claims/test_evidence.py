@@ -368,3 +368,9 @@ def test_a_loss_that_is_passed_between_two_measurements_is_placed_in_proportion(
         assert first_reached([(10, 1.0), *later], 1.5) == (10, True)
     assert first_reached(curve, 0.75) == (375.0, True)  # on the line from 1.5 to 0.5
     assert first_reached(curve, 0.4) == (400.0, False)
+
+
+def test_a_folded_text_stays_in_its_line_of_the_page(store: Path) -> None:
+    claim = Claim("a", "3", "One head\nis worse | than eight.\n", untested="no table\n")
+    text = page([Paper("P", (TOY,), (claim,))], Evidence(store))
+    assert "| 1 | One head is worse &#124; than eight. | **untested here** | 3 |  | no table |\n" in text

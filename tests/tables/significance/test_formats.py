@@ -60,7 +60,7 @@ def test_a_terminal_of_usual_width_keeps_difference_and_interval(tested: Table, 
 
 
 def test_one_p_is_printed_alike_in_tables_and_in_the_dashboard() -> None:
-    chances = (1 / 1001, 0.0124, 0.0005, 0.00049, 1 / 10_001)
-    assert [p_text(p) for p in chances] == ["0.001", "0.012", "0.001", "< 0.001", "< 0.001"]
+    chances = (1 / 1001, 0.0124, 0.0625, 0.0005, 0.00049, 1 / 10_001)
+    assert [p_text(p) for p in chances] == ["0.001", "0.012", "0.063", "0.001", "< 0.001", "< 0.001"]
     script = (PROJECT / "src/variations/dashboard/static/format.js").read_text()
-    assert 'V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);' in script
+    assert 'V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : V.fixed(value, 3)) : NONE);' in script

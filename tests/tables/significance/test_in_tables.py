@@ -278,6 +278,18 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     assert note.startswith("seed 2: the score in result.json is 98.00")
 
 
+def test_a_seed_that_the_base_row_lacks_is_verified_too(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    for seed in (1, 2):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+    put("good", 3, 0.05, stated=99.0)
+    line = read().lines[1]
+    assert line.test is not None and [*line.test.seeds] == [1, 2]
+    assert any(note.startswith("seed 3: the score in result.json is 99.00") for note in line.notes)
+
+
 @pytest.mark.slow
 def test_only_seeds_that_both_rows_have_are_compared(
     put: Callable[..., list[str]], make_run: Any, read: Callable[..., Table]

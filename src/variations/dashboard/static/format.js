@@ -55,10 +55,14 @@ window.V = window.V || {};
   };
 
   /** Device-hours to three figures: 0.149, 84.2, 1,234. Follows `system.quantities.hours_text`. */
-  V.hours = (value) => (known(value) ? (Number(value.toPrecision(3)) >= 100 ? V.whole(value) : String(Number(Number(value.toPrecision(3)).toFixed(6)))) : NONE);
+  V.hours = (value) => {
+    if (!known(value)) return NONE;
+    const short = Number((value + 1e-9).toPrecision(3));
+    return short >= 100 ? V.whole(value) : String(Number(short.toFixed(6)));
+  };
 
   /** A p-value, as tables print it: 0.004; < 0.001 if three decimals would all be 0. */
-  V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);
+  V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : V.fixed(value, 3)) : NONE);
 
   /** Text whose line may break after a comma or colon that joins two names. */
   V.breakable = (text) => text.replace(/([,:])(?=\S)/g, "$1\u200b");

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -142,13 +142,13 @@ def _is_text(key: str, value: Any) -> bool:
 
 def _contrast(item: Mapping[str, Any]) -> Contrast:
     test = Contrast(**item)
-    return test if "margin" in item else Contrast(**{**item, "margin": MARGINS[_margin_kind(test)]})
+    return test if "margin" in item else replace(test, margin=MARGINS.get(_margin_kind(test), 0.0))
 
 
 def _margin_kind(test: Contrast) -> str:
     if test.expect in ("sooner", "same order"):
         return {"sooner": "saving", "same order": "rho"}[test.expect]
-    return "nll" if test.measure.endswith("_nll") else "score"
+    return next((kind for kind in ("nll", "ppl") if test.measure.endswith(f"_{kind}")), "score")
 
 
 def _contrast_faults(test: Contrast) -> list[str]:
@@ -159,6 +159,11 @@ def _contrast_faults(test: Contrast) -> list[str]:
         found.append(f"'{test.expect}' compares two rows: give row and base")
     if test.unit not in UNITS:
         found.append(f"there is no unit '{test.unit}'. Valid: {', '.join(UNITS)}")
-    if not (isinstance(test.margin, int | float) and 0 < test.margin < math.inf):
+    if not test.margin and _margin_kind(test) not in MARGINS:
+        ratios = f"{test.measure.removesuffix('_ppl')}_nll"
+        found.append(
+            f"{test.measure} has no margin of its own: give one, or measure {ratios}, whose differences are ratios"
+        )
+    elif not (isinstance(test.margin, int | float) and 0 < test.margin < math.inf):
         found.append(f"a margin must be a number above 0, not {test.margin}")
     return found

@@ -224,8 +224,13 @@ def _comparisons(judged: Sequence[Judged], task: Task) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'|'.join([':---'] * len(head))}|"]
-    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+    lines += [f"| {' | '.join(_in_one_line(cell) for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _in_one_line(text: str) -> str:
+    """A cell of a Markdown table; a folded text of YAML ends with a newline."""
+    return re.sub(r"\s*\n\s*", " ", text.strip()).replace("|", "&#124;")
 
 
 def _comparison(outcome: Outcome, task: Task) -> tuple[str, ...]:

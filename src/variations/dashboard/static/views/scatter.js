@@ -15,8 +15,9 @@ V.views = V.views || {};
   /** Points that no other beats at the same or lower cost, from cheap to expensive. */
   V.pareto = (points, measure) => {
     const front = [];
-    for (const point of [...points].sort((a, b) => a.x - b.x || (V.better(measure, a.y, b.y) ? -1 : 1))) {
-      if (!front.length || V.better(measure, point.y, front[front.length - 1].y)) front.push(point);
+    for (const point of [...points].sort((a, b) => a.x - b.x || (a.y === b.y ? 0 : V.better(measure, a.y, b.y) ? -1 : 1))) {
+      const last = front[front.length - 1];
+      if (!last || V.better(measure, point.y, last.y) || (point.x === last.x && point.y === last.y)) front.push(point);
     }
     return front;
   };
