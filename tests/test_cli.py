@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from command_lines import run
 from hydra._internal.hydra import Hydra
 
@@ -121,6 +122,19 @@ def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_configuration_of_each_row_can_be_printed_as_it_would_be_trained(tmp_path: Path) -> None:
+    words = ("--multirun", "sweep=toy_attention_table3", "rows=[base,A_h1]", "recipe.lr=0.25", "--cfg", "job")
+    rows = list(yaml.safe_load_all(train(*words, cwd=tmp_path).stdout))
+    assert [row["variation"]["row"] for row in rows] == ["base", "A_h1"]
+    assert [(row["recipe"]["name"], row["recipe"]["lr"]) for row in rows] == [("converged", 0.25)] * 2
+    assert (
+        train(*words, "-p", "model.h", cwd=tmp_path).stdout
+        == "---\n# base, seed 1\n8\n...\n---\n# A_h1, seed 1\n1\n...\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("decode.beam=0",), ("--multirun", "sweep=quickstart", "rows=[x]")])
 def test_help_and_faults_load_no_heavy_library(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     script = tmp_path / "look.py"
@@ -186,7 +200,10 @@ def test_flags_may_stand_anywhere(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--config-dir", "nowhere", "seed=1"), "--config-dir nowhere: there is no such folder."),
-        (("--cfg", "job", "--multirun"), "use one of them at a time"),
+        (("--cfg", "hydra", "--multirun"), "--multirun goes with --cfg job"),
+        (("--cfg", "job", "sweep=quickstart"), "sweep=quickstart has many runs: add --multirun"),
+        (("--cfg", "job", "--multirun", "sweep=search_toy"), "A search chooses the values of its trials"),
+        (("--cfg", "job", "--multirun", "sweep=quickstart", "-p", "model.n"), "transformer has no such group or key"),
         (("--config-name", "nothing"), "Cannot find primary config 'nothing'"),
         (("hydra.foo=1",), "unknown key 'hydra.foo'"),
         (("--multirun", "sweep=quickstart", "sweep.name=../x"), "cannot name a run"),

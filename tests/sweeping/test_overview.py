@@ -13,7 +13,7 @@ from variations.store.ledger import RunFolder
 from variations.store.status import Status
 from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
-from variations.sweeping.overview import Overview, _table_line, summary
+from variations.sweeping.overview import UNTRAINED, Overview, _table_line, summary
 
 
 def look(show: Overview, outcomes: list[Outcome], folder: RunFolder, *steps: int) -> None:
@@ -156,6 +156,29 @@ def test_scores_of_different_tasks_are_named(capsys: pytest.CaptureFixture[str],
     summary(outcomes[:1])
     told = capsys.readouterr().out
     assert "mean error %" in told and "mean error % 68.12" not in told
+
+
+@pytest.mark.parametrize("words", [[], ["debug=limit"]])
+def test_a_row_whose_loss_still_falls_is_told_when_it_ends_and_in_the_summary(
+    words: list[str], rows: Callable[..., list[Outcome]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = rows("steep", "flat", changes=words)
+    for outcome, last in zip(outcomes, (1.0, 2.0), strict=True):
+        outcome.folder = RunFolder(outcome.folder.path).create(to_dict(outcome.job.config))
+        for step, nll in ((10, 4.0), (40, 2.0), (50, last)):
+            outcome.folder.measurements.append({"step": step, "dev/nll": nll})
+        outcome.folder.write_result({"scores": {"test": {"bleu": {"value": 12.0}}}})
+        outcome.state = "finished"
+    text = StringIO()
+    show = Overview(Console(file=text, width=200))
+    for outcome in outcomes:
+        show.ended(outcomes, outcome)
+    summary(outcomes)
+    fell = "dev perplexity fell by 63.2 % in the last fifth of its steps"  # from e^2 to e^1
+    assert (f"steep, seed 1: finished, test BLEU 12.00, not trained ({fell})" in text.getvalue()) == (not words)
+    told = [line for line in capsys.readouterr().out.splitlines() if "not trained" in line]
+    assert told == ([] if words else [f"not trained steep: {fell}. {UNTRAINED}"])
+    assert "flat, seed 1: finished, test BLEU 12.00\n" in text.getvalue()
 
 
 def test_the_printed_table_command_keeps_seeds_however_they_were_typed(rows: Callable[..., list[Outcome]]) -> None:

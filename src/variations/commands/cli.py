@@ -26,7 +26,7 @@ from omegaconf import DictConfig
 from variations.commands.completion import completion
 from variations.commands.console import told_when_interrupted
 from variations.commands.help import help_text
-from variations.commands.preflight import preflight, with_task
+from variations.commands.preflight import configurations, preflight, with_task
 from variations.configuration.compose import (
     composition_fault,
     loader,
@@ -95,7 +95,7 @@ def command(
             sys.argv[1:] = [*flags_typed, *args.overrides]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.experimental_rerun):
-            if several and not multirun and not (args.cfg or args.info):
+            if several and not multirun:
                 fail(ConfigError([f"--multirun is for {spelled('train')}; leave it out here."]))
             found = preflight(
                 args.overrides,
@@ -104,11 +104,15 @@ def command(
                 multirun=several,
                 axes=axes,
                 runs_models=multirun and args.cfg is None and args.info is None,
+                one_run=multirun and args.info is None,
             )
-            if args.multirun and (args.cfg or args.info):
-                found.append("--multirun runs rows, while --cfg and --info only print: use one of them at a time.")
+            if args.multirun and (args.info or args.cfg not in (None, "job")):
+                found.append("--multirun goes with --cfg job, which prints the configuration of each row, only.")
             if found:
                 fail(ConfigError(found))
+        if args.multirun and args.cfg is not None:
+            sys.stdout.write(configurations(args.overrides, args.package))
+            return
         _TYPED[:] = args.overrides
         if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader())]

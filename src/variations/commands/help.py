@@ -23,7 +23,8 @@ WIDEST = 66
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted); "
     "hydra/launcher=slurm or ray: on a cluster",
-    "--cfg job": "print the configuration instead of running it (--resolve also resolves interpolations)",
+    "--cfg job": "print the configuration instead of running it, with --multirun that of each row "
+    "(--resolve also resolves interpolations)",
     "--info defaults": "print the files that the configuration is composed from",
     "--config-dir DIR": "also look for groups in DIR",
     "--shell-completion install=bash": 'Tab completion in bash: eval "$(COMMAND --shell-completion install=bash)"',

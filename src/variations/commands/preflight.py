@@ -30,6 +30,7 @@ def preflight(
     multirun: bool = False,
     axes: bool = False,
     runs_models: bool = False,
+    one_run: bool = False,
 ) -> list[str]:
     """Return every fault of a command line.
 
@@ -41,6 +42,7 @@ def preflight(
         axes: Whether keys may have several values all the same; if nothing else is wrong, the verb itself checks the
             rows and combinations.
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
+        one_run: Whether it trains, or prints, one run unless there is `multirun`.
     """
     of_file, sound = mended(lines)
     own = set[str]()  # keys of the verb itself, which rows do not have
@@ -60,11 +62,41 @@ def preflight(
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         several = axes and (len(kept) < len(usable) or any(o.key_or_group == "sweep" for o in screened.usable))
-        later = _single_faults(kept, screened, schema, config_name, runs_models and not multirun, of_rows=several)
+        runs = (runs_models and not multirun, one_run and not multirun)
+        later = _single_faults(kept, screened, schema, config_name, *runs, of_rows=several)
         if several and (screened.faults or later):  # the verb, which checks all rows, will not be reached
             of_rows = [o.input_line or "" for o in screened.usable if o.key_or_group not in own]
             later += _multirun_faults(of_rows, screened, trains=False)
     return list(dict.fromkeys([*screened.faults, *of_file, *_as_in_the_file(later, lines)]))
+
+
+def configurations(lines: Sequence[str], part: str | None) -> str:
+    """The configuration of each row of a multirun as YAML documents, with the row's first seed.
+
+    Args:
+        lines: The overrides as typed.
+        part: A group or key, such as `model`, of which alone they consist.
+
+    Raises:
+        UserError: It is a search, which chooses the values as it runs, or there is no such part.
+    """
+    from variations.configuration.compose import to_dict
+    from variations.store.atomic import yaml_text
+    from variations.sweeping.jobs import expand
+
+    own = [line for line in lines if not line.startswith(("hydra/", "hydra."))]
+    if PLUGIN in lines or is_search(own):
+        raise UserError("A search chooses the values of its trials as it runs: leave out --multirun or --cfg.")
+    jobs = {job.row: job for job in reversed(expand(own))}  # the first seed of a row stays
+    documents = []
+    for job in reversed(jobs.values()):
+        found: Any = to_dict(job.config)
+        for key in part.split(".") if part else ():
+            if not isinstance(found, dict) or key not in found:
+                raise UserError(f"-p {part}: {job.row} has no such group or key.")
+            found = found[key]
+        documents.append(f"---\n# {job.row}, seed {job.seed}\n{yaml_text(found)}")
+    return "".join(documents)
 
 
 def with_task(lines: Sequence[str]) -> list[str]:
@@ -120,6 +152,7 @@ def _single_faults(
     schema: type[Any],
     config_name: str,
     runs_models: bool,
+    one_run: bool,
     *,
     of_rows: bool,
 ) -> list[str]:
@@ -131,8 +164,10 @@ def _single_faults(
         return error.faults
     of_rows |= isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
     found = list(values(config)) if of_rows else check(config)  # rules hold for the rows, which add their own keys
+    if one_run and isinstance(config, RunConfig):
+        found += _run_faults(config)
     if runs_models and isinstance(config, RunConfig):
-        found += [*_run_faults(config), *(Fault(("runs",), text) for text in _store_faults(config.runs))]
+        found += [*(Fault(("runs",), text) for text in _store_faults(config.runs))]
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))

@@ -175,8 +175,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_yaml(path: Path, value: Any) -> None:
-    """Write `value` (plain containers) as YAML, keys in the order given."""
-    write_text(path, _yaml(value))
+    """Write `value` as `yaml_text`."""
+    write_text(path, yaml_text(value))
 
 
 def write_new_yaml(path: Path, value: Any) -> bool:
@@ -184,7 +184,7 @@ def write_new_yaml(path: Path, value: Any) -> bool:
     temporary = fence.scratch(path)
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(_yaml(value))
+            file.write(yaml_text(value))
         flush(temporary)
         made = linked(temporary, path)
         if made is None:  # no links here
@@ -214,7 +214,8 @@ def linked(temporary: Path, path: Path) -> bool | None:
     return True
 
 
-def _yaml(value: Any) -> str:
+def yaml_text(value: Any) -> str:
+    """`value` (plain containers) as YAML, keys in the order given."""
     return yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True, width=120)
 
 

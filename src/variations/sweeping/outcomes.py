@@ -10,7 +10,7 @@ from typing import Any, Self
 from variations.configuration.compose import to_dict
 from variations.configuration.foreign import filled
 from variations.configuration.suggestions import shortened
-from variations.configuration.tasks import named
+from variations.configuration.tasks import named, task_of
 from variations.store.contents import refuse_damaged, score
 from variations.store.differences import equal_rows
 from variations.store.identity import changed_keys
@@ -21,6 +21,7 @@ from variations.store.row_files import replaced
 from variations.sweeping.job import Job
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
+from variations.tasks.base import TestedRun
 
 DONE = ("finished", "pruned")
 """States of a run that need no further work; only searches prune."""
@@ -168,6 +169,21 @@ class Outcome:
             return None
         _, found, error = text.rpartition("== ")[2].rpartition("\nerror: ")
         return " ".join(error.split()) if found else None
+
+
+def untrained(outcomes: Iterable[Outcome]) -> str | None:
+    """Why the networks of finished runs of one row count as not trained, as its table says it; None if they do not.
+
+    Quick checks (`debug=…`) are not judged.
+    """
+    tested: list[TestedRun] = []
+    for outcome in outcomes:
+        try:
+            if outcome.ok and not outcome.job.config.debug.name and (result := outcome.folder.result()):
+                tested.append(TestedRun(outcome.folder, outcome.folder.config(), result))
+        except UserError:  # its score is not shown either
+            continue
+    return task_of(tested[0].config).untrained(tested) if tested else None
 
 
 def _end_of(path: Path) -> bytes:

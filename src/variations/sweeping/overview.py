@@ -18,7 +18,7 @@ from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.sweeping.local import on_gpus
-from variations.sweeping.outcomes import Outcome
+from variations.sweeping.outcomes import Outcome, untrained
 from variations.system.quantities import hours_name, hours_text
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
@@ -28,6 +28,9 @@ LINE = 60.0
 """Seconds between lines about running rows, without a terminal."""
 WIDE = 400
 """Width without a terminal."""
+
+
+UNTRAINED = "It will not be compared: train all rows for more steps, or let the learning rate fall earlier."
 
 
 class Overview:
@@ -82,6 +85,8 @@ class Overview:
         if outcome.seconds is not None and not (queued and outcome.by_other):  # which was submitted before
             queue = " since it was submitted" if queued else ""
             words.append(f"{outcome.seconds:.0f} s{queue}")
+        if outcome.state == "finished" and (why := untrained([outcome])):
+            words.append(f"not trained ({why})")
         reason = f": {outcome.reason}" if outcome.reason else ""
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
 
@@ -318,6 +323,9 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
             said = o.reason if o.reason.endswith((".", "!", "?")) else f"{o.reason}."
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(said)}"
             console.print(line + escape(log), soft_wrap=True)
+    for row in dict.fromkeys(o.job.row for o in outcomes if o.state == "finished"):
+        if why := untrained(o for o in outcomes if o.job.row == row):
+            console.print(f"[yellow]not trained[/] {escape(row)}: {why}. {UNTRAINED}", soft_wrap=True)
     if repeat and any(not o.ok for o in outcomes):
         refused = any(o.refused for o in outcomes)
         how = "Fix the problems listed above, then run the" if refused else "Run the same"
