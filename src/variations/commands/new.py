@@ -25,7 +25,8 @@ rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such 
 seeds: [1, 2, 3]  # fewer than three say little about chance
 at_once: 2  # runs at the same time, each on one core
 metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
-overrides: [size=tiny, data=toy, recipe=quick_cosine]  # for every row, in place of what its file says
+# For every row, in place of what its file says: a key that some row changes belongs in base.yaml.
+overrides: [size=tiny, data=toy, recipe=quick_cosine]
 """
 ROW = """\
 # @package _global_
