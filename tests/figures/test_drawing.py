@@ -129,6 +129,7 @@ def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
         ({"figure": "attention"}, "give run=FOLDER instead of a sweep"),
         ({"figure": "branch_weights", "layer": 7}, "another layer or part"),
         ({"rows": ["a"], "figure": "convergence"}, "no row and its base row both measured dev/bleu"),
+        ({"metric": "dev.bleu"}, "metric=dev.bleu: no run recorded it. Did you mean 'dev/bleu'? Valid: dev/bleu"),
         (
             {"figure": "learning_curves", "line": 3},
             "line is for figure=attention and figure=drawings, not for figure=learning_curves: leave it out.",

@@ -10,6 +10,7 @@ from variations.commands.cli import command
 from variations.commands.stored import SweepKeys, bar
 from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
+from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named, task_of
 from variations.figures.traces import COSTS
 from variations.system.errors import UserError
@@ -105,7 +106,8 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
         return str(next((key for key in (watched, *task.curves, task.monitor) if key in recorded), task.monitor))
     known = [key for key in task.curves if key in recorded]
     if known and config.metric not in recorded:
-        raise UserError(f"metric={config.metric}: no run recorded it. Valid: {', '.join(known)}.")
+        near = did_you_mean(config.metric, known)
+        raise UserError(f"metric={config.metric}: no run recorded it.{near} Valid: {', '.join(known)}.")
     return config.metric
 
 
