@@ -21,6 +21,7 @@ from variations.commands import run as run_module
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.places import spelled
 from variations.configuration.tasks import named
+from variations.store.atomic import write_json
 from variations.store.contents import MEASURED
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
@@ -76,6 +77,11 @@ def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     assert math.isnan(variations.load(folder.path).score()["nll"])
     path = folder.path / "result.json"
     path.write_text(path.read_text().replace("100.0", "99.0"))
+    with pytest.raises(UserError, match=r"is damaged \(result\.json was edited"):
+        variations.load(folder.path).score()
+    unsealed = {key: value for key, value in result.items() if not key.endswith("sha256")}  # of a former version
+    unsealed[MEASURED] = hashlib.sha256(b"").hexdigest()
+    write_json(path, unsealed | {"scores": {"test": {"bleu": {"value": 99.0}}}})
     with pytest.raises(UserError, match="is damaged: the score in result"):
         variations.load(folder.path).score()
 

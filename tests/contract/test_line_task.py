@@ -68,7 +68,7 @@ def test_curves_and_convergence_are_drawn_of_what_the_task_records(home: Path) -
     said = (home / "runs" / "lines" / "figures" / "convergence-dev_mse.md").read_text(encoding="utf-8")
     assert said.startswith("# Cost of reaching the base row's best dev MSE")
     assert verb("figures", "sweep=lines", "metric=dev/bleu", cwd=home).stderr.endswith(
-        "metric=dev/bleu: no run recorded it. Valid: dev/mse, train/loss.\n"
+        "metric=dev/bleu: no run recorded it. Did you mean 'dev/mse'? Valid: dev/mse, train/loss.\n"
     )
 
 

@@ -311,6 +311,18 @@ def test_curves_are_columns_of_what_was_measured(client: Any, run: Maker) -> Non
     assert places == [2, 5] and values[1] == pytest.approx(80 * (1 - math.exp(-4)))
 
 
+def test_measurements_that_are_not_those_of_the_result_have_no_curves(client: Any, run: Maker) -> None:
+    folder = RunFolder(run("q", "base", 1, points=6, steps=600))
+    run("q", "base", 2, points=6, steps=600)
+    folder.write_result(folder.result() or {})
+    lines = folder.measurements.path.read_text().splitlines(keepends=True)
+    folder.measurements.path.write_text("".join(lines[:-1]))
+    found = client.json("/api/curves?ids=q%2Fbase%2Fseed1,q%2Fbase%2Fseed2&metrics=dev%2Fbleu&x=step")
+    reason = "q/base/seed1: metrics.jsonl is not the file that its result was stored with"
+    assert [curves["id"] for curves in found["runs"]] == ["q/base/seed2"]
+    assert found["broken"] == [{"path": "q/base/seed1", "reason": reason}]
+
+
 def test_curves_of_several_runs_have_only_what_was_asked_for(client: Any, run: Maker) -> None:
     for seed in (1, 2):
         run("q", "base", seed, points=6, steps=600)

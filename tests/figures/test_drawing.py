@@ -1,5 +1,6 @@
 """`figures.py` draws stored runs: its files, their contents, and its response to invalid arguments."""
 
+import gzip
 import json
 import os
 import shutil
@@ -20,7 +21,9 @@ from variations.figures.learning import learning_curves, loss_against_loss
 from variations.figures.traces import TracedRow, run_row
 from variations.figures.weights import branch_weights, sublayers, words
 from variations.store.ledger import RunFolder
+from variations.store.rows import define
 from variations.system.errors import UserError
+from variations.tables.table import build
 
 ROOT = Path(__file__).resolve().parents[2]
 Q = SweepConfig(name="q", rows=["a", "w"], seeds=[1, 2])
@@ -74,6 +77,35 @@ def test_curves_are_those_of_the_task_whose_base_row_has_no_run(tmp_path, capsys
     (file,) = map(Path, capsys.readouterr().out.splitlines())
     assert file.name == "learning_curves-dev_f1.svg"
     assert "dev F1" in texts(file)
+
+
+@pytest.mark.slow
+def test_runs_of_another_task_are_left_out_of_figures_and_columns(tmp_path, capsys):
+    """Their losses have other units."""
+    for table, row in (("toy_attention_table3", "base"), ("parsing_small", "weighted")):
+        shutil.copytree(ROOT / "records" / table / row, tmp_path / "mixed" / row)
+    mixed = SweepConfig(name="mixed", rows=["base", "weighted"], seeds=[1], metric="dev_nll")
+    draw(FiguresConfig(sweep=mixed, runs=str(tmp_path), figure="learning_curves", metric="dev/nll"))
+    said = capsys.readouterr()
+    assert "Left out: weighted is of task=parsing: 'rows=[weighted]' draws it.\n" in said.err
+    assert "weighted" not in texts(Path(said.out.strip()))
+    first, other = build(define(mixed, store=tmp_path), tmp_path).lines
+    assert "dev_nll" in first.measured and other.measured == {}
+    assert "task parsing: 'rows=[weighted]' prints its own measures, and what its costs count" in other.notes
+
+
+@pytest.mark.slow
+def test_measurements_that_are_not_those_of_the_result_are_not_drawn(tmp_path, capsys):
+    shutil.copytree(ROOT / "records" / "parsing_small" / "weighted", tmp_path / "p" / "weighted")
+    path = tmp_path / "p" / "weighted" / "seed2" / "metrics.jsonl.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).rpartition(b"\n{")[0] + b"\n"))
+    sweep = SweepConfig(name="p", rows=["weighted"], seeds=[1, 2])
+    draw(FiguresConfig(sweep=sweep, runs=str(tmp_path), figure="learning_curves"))
+    said = capsys.readouterr()
+    assert "seed2/metrics.jsonl is not the file that its result was stored with.\n" in said.err
+    assert "3 seeds" not in texts(Path(said.out.strip())) and "2 seeds" in texts(Path(said.out.strip()))
+    with pytest.raises(UserError, match="is not the file that its result was stored with: restore it"):
+        draw(FiguresConfig(run=str(path.parent), figure="learning_curves"))
 
 
 @pytest.mark.slow

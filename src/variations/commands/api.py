@@ -100,6 +100,7 @@ class TrainedRun:
         if not isinstance(set, str):
             raise TypeError(f"score needs the name of a set, not {set!r}")
         from variations.configuration.compose import to_dict
+        from variations.store.contents import refuse_damaged
         from variations.store.ledger import RunFolder
         from variations.system.errors import UserError
         from variations.tasks.base import TestedRun
@@ -108,6 +109,7 @@ class TrainedRun:
         scores, losses = (self.result.get(part) or {} for part in ("scores", "loss"))
         if set not in scores:
             raise UserError(f"{self.path} has no scores of set={set}; valid choices: {', '.join(sorted(scores))}.")
+        refuse_damaged(Path(self.path), self.result, self.config.task, RunFolder(self.path).config())
         if fault := damage(TestedRun(RunFolder(self.path), to_dict(self.config), self.result)):
             raise UserError(f"{self.path} is damaged: {fault}.")
         found = {name: float(score["value"]) for name, score in scores[set].items()}

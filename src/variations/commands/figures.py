@@ -13,6 +13,7 @@ from variations.configuration.schema import AUTO, choice, number
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named, task_of
 from variations.figures.traces import COSTS
+from variations.store.contents import EXCHANGED
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
 
@@ -114,9 +115,12 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
 def _rows(config: FiguresConfig) -> tuple[Any, Path]:
     from variations.figures.traces import run_row
     from variations.store.ledger import RunFolder
+    from variations.tables.collect import has_measurements
 
     if config.run is not None:
         folder = RunFolder.open(Path(config.run).expanduser())
+        if folder.finished() and folder.measurements.read() and not has_measurements(folder, folder.result() or {}):
+            raise UserError(f"{folder.measurements.path} {EXCHANGED}: restore it to draw this run.")
         return [run_row(folder)], folder.path / "figures"
     return list(_sweep_rows(config)), config.home / "figures"
 
@@ -124,9 +128,8 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Rows and runs that cannot be drawn are named and left out."""
     from variations.figures.traces import TracedRow, is_averaged, with_tokens
-    from variations.store.ledger import RunFolder
     from variations.tables.alike import edited_between, other_overrides, other_validations
-    from variations.tables.collect import collect, table_task
+    from variations.tables.collect import collect, of_other_task, table_task
     from variations.tables.line import NOT_TRAINED
     from variations.tables.table import LOSS, caveats, incomparable, other_loss, why_untrained
 
@@ -136,6 +139,10 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     known = {row.definition.row: row for row in collected}
     unmeasured = []
     for row in collected:
+        if row.finished and (of_task := of_other_task(row, task)):
+            name = row.definition.row
+            sys.stderr.write(f"Left out: {name} is of task={of_task}: 'rows=[{name}]' draws it.\n")
+            continue
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
         uncompared = other_losses = unlike = None
@@ -146,7 +153,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             unlike = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
         why = why_untrained(row)
         told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
-        read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
+        read = {run.seed: _measurements(run) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         unmeasured += [] if read or row.definition.quoted else [row.definition.row]
         results = {run.seed: run.result for run in row.finished}
@@ -166,11 +173,17 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")
 
 
-def _measurements(folder: Any) -> list[dict[str, Any]]:
+def _measurements(run: Any) -> list[dict[str, Any]]:
+    from variations.store.ledger import RunFolder
+
+    folder = RunFolder(run.folder)
     try:
         found: list[dict[str, Any]] = folder.measurements.read()
     except UserError as error:
         sys.stderr.write(f"Left out: {error}\n")
+        return []
+    if run.finished and found and not run.measured:
+        sys.stderr.write(f"Left out: {folder.measurements.path} {EXCHANGED}.\n")
         return []
     return found
 
@@ -339,6 +352,8 @@ def _ours(path: Path) -> Path:
 def _drawings(config: FiguresConfig) -> Iterator[Path]:
     from variations.figures.canvas import MADE_BY
     from variations.store.atomic import write_text
+    from variations.tasks.base import TestedRun
+    from variations.tasks.intact import damage
 
     folder = _one_run(config, "shows one tested run")
     if config.format != "svg":
@@ -346,6 +361,8 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     task = task_of(folder.config())
     if not task.drawn:
         raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")
+    if fault := damage(TestedRun(folder, folder.config(), folder.result() or {})):
+        sys.stderr.write(f"warning: {folder.path} is damaged: {fault}.\n")
     part = config.set or "test"
     found = task.drawings(folder, part, config.line)
     if not found:

@@ -22,6 +22,7 @@ from variations.configuration.tasks import task_of
 from variations.dashboard.memory import Memory
 from variations.dashboard.metrics import Glance, Metrics, glance
 from variations.dashboard.walk import Found, Walk, sweep_of
+from variations.store.contents import EXCHANGED
 from variations.store.inputs import made_from
 from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, absent_task, has_measurements, misfit
@@ -198,12 +199,16 @@ class Store:
             raise UserError(absent)
         reason, step = known.status.get("reason"), known.status.get("step")
         curve, inputs = partial(self.curve, run), self.inputs(run)
+        return Stored(run.state, known.config, known.result, reason, step, curve, inputs, self.intact(run))
+
+    def intact(self, run: Found) -> bool:
+        """Whether a run has measurements, and if it has a result, those that belong to it."""
         with self._lock:
             facts = self._of(run)
             if facts.measured is None:
-                facts.measured, facts.new = run.measured and has_measurements(run.folder, known.result), True
-            measured = facts.measured
-        return Stored(run.state, known.config, known.result, reason, step, curve, inputs, measured)
+                facts.measured = run.measured and has_measurements(run.folder, self.summary(run).result)
+                facts.new = True
+            return facts.measured
 
     def inputs(self, run: Found) -> dict[str, str]:
         """What a run was made from, as `inputs.made_from`."""
@@ -215,12 +220,18 @@ class Store:
 
     @contextmanager
     def metrics(self, run: Found) -> Iterator[Metrics]:
-        """A run's measurements; only lines appended since the last call are read. The store is locked until the end."""
+        """A run's measurements; only lines appended since the last call are read. The store is locked until the end.
+
+        Raises:
+            UserError: They cannot be read, or are not those that the run's result was stored with.
+        """
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.measurements.path)
             if run.measured:
                 self._metrics[run.id].update()
+                if run.state == "finished" and not self.intact(run):
+                    raise UserError(f"{run.id}: metrics.jsonl {EXCHANGED}")
             yield self._metrics[run.id]
 
     def outputs(self, run: Found, name: str) -> Sequence[tuple[str, ...]]:

@@ -28,6 +28,8 @@ SEAL = "sha256"
 """The entry of result.json that has the hash of the others."""
 
 
+EXCHANGED = "is not the file that its result was stored with"
+"""What is said of measurements that `intact_measurements` refuses."""
 MEASURED, CONFIGURED = "metrics_sha256", "config_sha256"
 """The entries that have the hash of the run's measurements and of its configuration."""
 _NAMES = ("runs", "logger", "force", "resume", "rows", "seeds", "sweep", "search", "name", "hydra", "variation")

@@ -147,6 +147,12 @@ def table_task(rows: Sequence[Row]) -> Any:
     return named(known[0] if len(known) == 1 else DEFAULT)
 
 
+def of_other_task(row: Row, task: Any) -> str | None:
+    """The task of a row, if it is not the one of its table; None if it is, or if it is unknown."""
+    stated = row.config.get("task") or (row.definition.task if row.definition.table else None)  # none: no row file
+    return str(stated) if stated not in (task.name, None) else None
+
+
 def summary(values: list[float]) -> Summary | None:
     """Mean and standard deviation; None for an empty list."""
     if not values:

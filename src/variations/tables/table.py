@@ -27,7 +27,7 @@ from variations.tables.alike import (
     unversioned,
 )
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references
-from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
+from variations.tables.collect import DISK, Reader, Row, collect, of_other_task, paired, row_hours, summary, table_task
 from variations.tables.correlation import spearman
 from variations.tables.departures import departures, seeds_named
 from variations.tables.footnotes import convention, remarks
@@ -149,7 +149,8 @@ def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measu
             if row.config and unpublished(task, kind, row) is None:
                 keys += [name for name in kind.measures if row.values(task.measure(name))][:1]
     found = [task.measure(key) for key in dict.fromkeys(keys)]
-    return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
+    own = [row for row in rows if not of_other_task(row, task)]
+    return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in own))]
 
 
 def _line(
@@ -161,7 +162,8 @@ def _line(
     untrained: Mapping[str, str | None],
     verify: bool,
 ) -> Line:
-    values = {measure.key: row.values(measure) for measure in measures}
+    # A measure of that name may have another unit there, as a loss per symbol has.
+    values = {measure.key: {} if of_other_task(row, task) else row.values(measure) for measure in measures}
     notes, delta, why = [], {}, untrained[row.definition.row]
     changed: dict[str, tuple[Any, Any]] = {}
     words: str | None = None
@@ -258,9 +260,8 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     notes = [*caveats(row), *_newer_attempts(row)]
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
-    stated = row.config.get("task") or (row.definition.task if row.definition.table else None)  # none: no row file
-    if stated not in (task.name, None):
-        notes.append(f"task {stated}: 'rows=[{row.definition.row}]' prints its own measures")
+    if other := of_other_task(row, task):
+        notes.append(f"task {other}: 'rows=[{row.definition.row}]' prints its own measures, and what its costs count")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
     return notes

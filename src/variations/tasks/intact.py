@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.configuration.tasks import task_of
 from variations.store.atomic import read_stored
-from variations.store.contents import intact_measurements
+from variations.store.contents import EXCHANGED, intact_measurements
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.task import Task
@@ -25,7 +25,7 @@ def damage(run: TestedRun) -> str | None:
             measurements = run.folder.measurements
             lines = measurements.read()  # none at all if training was ended before its first line
             if not intact_measurements(read_stored(measurements.path), run.result):
-                return f"metrics.jsonl is {'not the file that its result was stored with' if lines else 'empty'}"
+                return f"metrics.jsonl {EXCHANGED if lines else 'is empty'}"
         task = task_of(run.config)
         primary = task.primary((run.config.get("sweep") or {}).get("metric"))
         measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()
