@@ -50,6 +50,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"profile": "experimental"},
         "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto",
     ),
+    "sigmoid of one branch": (
+        {**WEIGHTED, "branch__M": 1, "branch__constraint": "sigmoid"},
+        "branch.constraint=sigmoid cannot begin with the weight 1 of a single branch (branch.M=1): set branch.M to",
+    ),
+    "sigmoid of one head": (
+        {**WEIGHTED, "model__h": 1, "branch__constraint": "sigmoid"},
+        "of a single branch (model.h=1): set branch.M to at least 2, or another constraint",
+    ),
     "gate": (
         {**WEIGHTED, "branch__gate__kind": "topk", "branch__gate__k": 9},
         "branch.gate.k=9 is more than the M=8 branches (model.h): choose 1 to 8",

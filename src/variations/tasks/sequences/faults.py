@@ -80,7 +80,10 @@ def _schedule(config: Any) -> list[Fault]:
     return []
 
 
-@RULES.reads("model.kind", "model.h", "model.d_ff", "branch.M", "branch.ffn", "branch.gate.kind", "branch.gate.k")
+@RULES.reads(
+    *("model.kind", "model.h", "model.d_ff", "branch.M", "branch.ffn", "branch.gate.kind", "branch.gate.k"),
+    *("branch.constraint", "branch.train_mode"),
+)
 def _branches(config: Any) -> Iterator[Fault]:
     if config.model.kind != "weighted":
         return
@@ -94,6 +97,12 @@ def _branches(config: Any) -> Iterator[Fault]:
             ("branch.ffn", M_key, "model.d_ff"),
             f"branch.ffn=split needs M={M} branches ({M_key}) to divide model.d_ff={m.d_ff}: "
             f"choose model.d_ff={math.ceil(m.d_ff / M) * M}, another M, or branch.ffn=shared.",
+        )
+    if b.constraint == "sigmoid" and b.train_mode == "learned" and M == 1:  # the logit of 1 is infinite
+        yield Fault(
+            ("branch.constraint", M_key),
+            f"branch.constraint=sigmoid cannot begin with the weight 1 of a single branch ({M_key}=1): set branch.M "
+            "to at least 2, or another constraint, such as branch.constraint=project.",
         )
 
 
