@@ -197,6 +197,19 @@ def _batches(config: Any) -> Iterator[Fault]:
         )
 
 
+@RULES.reads("trainer.extra", "recipe.batch_tokens", "trainer.tokens_per_batch", "trainer.devices", "trainer.nodes")
+def _parts_of_epochs(config: Any) -> Iterator[Fault]:
+    """The last part of an epoch may be shorter than Lightning knows, and its batches would wait for the next part."""
+    t, update = config.trainer, config.recipe.batch_tokens
+    if "limit_train_batches" in t.extra and (t.tokens_per_batch or update) * t.devices * t.nodes < update:
+        yield Fault(
+            ("trainer.extra.limit_train_batches", "trainer.tokens_per_batch"),
+            "trainer.extra.limit_train_batches needs updates of one batch on each device, but "
+            f"trainer.tokens_per_batch={t.tokens_per_batch} divides those of recipe.batch_tokens={update} into "
+            "several: leave one of the two keys out.",
+        )
+
+
 @RULES.reads("decode.nbest")
 def _decoding(config: Any) -> Iterator[Fault]:
     if (n := config.decode.nbest) != 1:
