@@ -50,6 +50,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"profile": "experimental"},
         "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto",
     ),
+    "sigmoid of one branch": (
+        {**WEIGHTED, "branch__M": 1, "branch__constraint": "sigmoid"},
+        "branch.constraint=sigmoid cannot begin with the weight 1 of a single branch (branch.M=1): set branch.M to",
+    ),
+    "sigmoid of one head": (
+        {**WEIGHTED, "model__h": 1, "branch__constraint": "sigmoid"},
+        "of a single branch (model.h=1): set branch.M to at least 2, or another constraint",
+    ),
     "gate": (
         {**WEIGHTED, "branch__gate__kind": "topk", "branch__gate__k": 9},
         "branch.gate.k=9 is more than the M=8 branches (model.h): choose 1 to 8",
@@ -90,6 +98,11 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "micro batch": (
         {"trainer__tokens_per_batch": 30_000},
         "trainer.tokens_per_batch=30000 is more than recipe.batch_tokens=25000",
+    ),
+    "parts of epochs": (
+        {"trainer__tokens_per_batch": 10_000, "trainer__extra": {"limit_train_batches": 3}},
+        "trainer.extra.limit_train_batches needs updates of one batch on each device, but "
+        "trainer.tokens_per_batch=10000 divides those of recipe.batch_tokens=25000 into several: leave one",
     ),
     "small batch": (
         {"recipe__batch_tokens": 100},
@@ -181,6 +194,13 @@ def test_fault_is_named_alone_with_its_remedy(name: str) -> None:
     found = faults(configured(**changes))
     assert len(found) == 1
     assert expected in found[0]
+
+
+def test_parts_of_epochs_with_updates_of_one_batch_on_each_device_are_no_fault() -> None:
+    parts: dict[str, Any] = {"trainer__extra": {"limit_train_batches": 3}}
+    two = {"trainer__devices": 2, "trainer__strategy": "ddp"}
+    assert faults(configured(**parts)) == []
+    assert faults(configured(**parts, **two, trainer__tokens_per_batch=12_500)) == []
 
 
 def test_as_many_averages_as_are_stored_are_no_fault() -> None:

@@ -176,11 +176,11 @@ def test_padding_is_below_7_percent_on_multi30k(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@given(pairs_of_lengths, st.integers(1, 4), st.booleans())
+@given(pairs_of_lengths, st.integers(1, 4))
 @settings(max_examples=40)
-def test_ranks_yield_equally_many_batches_and_each_pair_once(rows: Any, world: int, shuffle: bool) -> None:
+def test_ranks_yield_equally_many_batches_and_each_pair_once(rows: Any, world: int) -> None:
     source, target = rows
-    ranks = [TokenBatchSampler(source, target, 200, shuffle=shuffle, rank=rank, world=world) for rank in range(world)]
+    ranks = [TokenBatchSampler(source, target, 200, rank=rank, world=world) for rank in range(world)]
     yielded = [list(batches) for batches in ranks]
     assert {len(batches) for batches in yielded} == {len(ranks[0])}
     assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(rows.shape[1]))
@@ -217,9 +217,45 @@ def test_the_rest_of_every_epoch_is_enough_for_the_devices() -> None:
     assert 0 < moved < 60
 
 
+def test_where_all_batches_of_an_epoch_have_too_few_pairs_large_ones_are_halved() -> None:
+    """Another layout of the same pairs may need none, so that only some epochs are concerned."""
+    rng = np.random.default_rng(314)
+    pairs, budget = int(rng.integers(20, 400)), int(rng.choice([512, 1024, 2048]))
+    world = int(rng.choice([2, 4, 8]))
+    drawn = np.exp(rng.normal(np.log(budget / 4), 0.6, pairs))
+    source = np.clip(np.rint(drawn), 2, budget).astype(int)
+    target = np.clip(np.rint(source * np.exp(rng.normal(0, 0.15, pairs))), 2, budget).astype(int)
+    alone = TokenBatchSampler(source, target, budget)
+    ranks = [TokenBatchSampler(source, target, budget, rank=rank, world=world) for rank in range(world)]
+    halved = []
+    for epoch in range(12):
+        for sampler in ranks:
+            sampler.set_epoch(epoch)
+        yielded = [list(batches) for batches in ranks]
+        assert {len(batches) for batches in yielded} == {len(ranks[0])}
+        assert all(batch for batches in yielded for batch in batches)
+        assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(pairs))
+        for batch in (batch for batches in yielded for batch in batches):
+            assert len(batch) * max(source[batch].max(), target[batch].max()) <= budget or len(batch) == 1
+        halved.append(len(ranks[0].plan(epoch)) > len(alone.plan(epoch)))
+        for sampler, whole in zip(ranks, yielded, strict=True):  # as a run that was stopped in it
+            sampler.resume(epoch, 3 * world)
+            assert list(sampler) == whole[3:]
+    assert set(halved) == {False, True} and not halved[0]
+
+
 def test_too_few_pairs_for_the_devices_is_told_at_once() -> None:
-    with pytest.raises(UserError, match="2 pairs are left for 4 devices"):
+    with pytest.raises(UserError, match="2 training pairs are too few for 1 batches on each of 4 devices"):
         sampler(pairs=2, world=4)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 3, 5, 7])
+def test_a_validation_gives_devices_no_batch_for_which_no_pair_is_left(pairs: int) -> None:
+    long = np.full(pairs, 200, np.int32)  # a batch each
+    ranks = [list(TokenBatchSampler(long, long, 256, shuffle=False, rank=rank, world=4)) for rank in range(4)]
+    assert [len(batches) for batches in ranks] == [len(range(rank, pairs, 4)) for rank in range(4)]
+    assert sorted(ranks, key=len, reverse=True) == ranks
+    assert sorted(i for batches in ranks for (i,) in batches) == list(range(pairs))
 
 
 # Stops --------------------------------------------------------------------------------------------------------------

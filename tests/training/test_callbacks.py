@@ -233,6 +233,11 @@ def test_an_idle_gpu_is_mentioned(
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
     assert text.startswith("trainer.extra.max_epochs: leave it out: keys of Variations set or replace it.")
+    assert faults(small("trainer.extra={min_epochs: 3, min_steps: 20}")) == [
+        f"trainer.extra.{name}: leave it out: a callback that stops training stops it at once, so give it more "
+        "patience."
+        for name in ("min_epochs", "min_steps")
+    ]
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
     for group in ("callbacks", "logger.further"):

@@ -1,6 +1,7 @@
 """Two ranks (gloo, on the CPU): the same losses as one process, exact resume, and no rank that waits forever."""
 
 import itertools
+import math
 import os
 import re
 import signal
@@ -184,6 +185,23 @@ def test_one_process_with_the_same_updates_gets_the_same_losses_weights_and_movi
         torch.testing.assert_close(
             others[name], value, rtol=0, atol=EXACT, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+def test_a_rank_without_a_share_of_the_validation_does_not_wait(
+    start: Start, runs: Path, overrides: Callable[..., list[str]]
+) -> None:
+    few = (
+        *("trainer.max_steps=2", "trainer.val_every=1", "trainer.limit_val_batches=1"),
+        *("data.max_length=32", "recipe.batch_tokens=64", "trainer.tokens_per_batch=32"),
+    )
+    process = start("share", *few)
+    data = TranslationData(compose_run(overrides(runs, *few)))
+    data.setup()
+    assert [len(batch) for batch in data.dev_dataloader()] == [1]
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    measured = RunFolder(runs / "single" / "share" / "seed1").measurements.read()
+    assert [line["step"] for line in measured if math.isfinite(line["dev/nll"])] == [1, 2]
 
 
 @pytest.mark.exhaustive

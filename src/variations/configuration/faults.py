@@ -246,14 +246,18 @@ OUR_TRAINER = (
     "use_distributed_sampler",
 )
 """Arguments of Lightning's Trainer that keys of ours set, or for which there are keys of ours."""
+TOO_LATE = ("min_epochs", "min_steps")
+"""Arguments with which Lightning trains on after a stop: the run would be recorded as ended before it is."""
 
 
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
+    reasons = dict.fromkeys(OUR_TRAINER, "keys of Variations set or replace it")
+    reasons |= dict.fromkeys(TOO_LATE, "a callback that stops training stops it at once, so give it more patience")
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: leave it out: keys of Variations set or replace it.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: leave it out: {reasons[name]}.")
         for name in config.trainer.extra
-        if name in OUR_TRAINER
+        if name in reasons
     ]
     for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
         for name, settings in entries.items():

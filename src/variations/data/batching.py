@@ -113,11 +113,12 @@ class TokenBatchSampler(Sampler[list[int]]):
     """Yields the positions of the pairs of each batch; every pair exactly once per epoch over all ranks.
 
     All ranks yield equally many batches. If the number of batches is not a multiple of `world`, the remaining ones
-    are split into `world` smaller ones, so the last update still has the same pairs.
+    are split into `world` smaller ones, so the last update still has the same pairs. Without shuffling, as for a
+    validation, too few remaining pairs go to the first ranks, and the others yield one batch less.
 
     The order is that of `epoch`, which `set_epoch` selects; `resume` continues in the middle of one, with any `world`.
-    In an epoch whose last batches have fewer pairs than there are ranks, batches with more pairs come last; its order
-    holds for that `world` only.
+    In an epoch whose last batches have fewer pairs than there are ranks, batches with more pairs come last, or if all
+    have too few, large ones are halved until none remain; its order holds for that `world` only.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class TokenBatchSampler(Sampler[list[int]]):
             indices: use only these pairs.
 
         Raises:
-            UserError: there are too few pairs for every rank to have one in each of its batches.
+            UserError: there are too few pairs for every rank to have one in each of its batches, with shuffling.
         """
         self._indices = indices
         source, target = np.asarray(source_lengths), np.asarray(target_lengths)
@@ -156,10 +157,15 @@ class TokenBatchSampler(Sampler[list[int]]):
         self.epoch = self._resumed = self._done = 0
         self._place: Callable[[], tuple[int, int]] | None = None
         self._planned: tuple[int, list[Indices]] | None = None
-        self._shard(self.plan(0), 0)  # too few pairs are reported now, not at the end of an epoch
+        pairs, wanted = len(self._source), len(self) * world
+        if shuffle and pairs < wanted:
+            raise UserError(
+                f"{pairs} training pairs are too few for {len(self)} batches on each of {world} devices: "
+                "use fewer devices (trainer.devices), more pairs, or more trainer.tokens_per_batch."
+            )
 
     def __len__(self) -> int:
-        """The number of batches per epoch on this rank, equal for all ranks and epochs."""
+        """The largest number of batches per epoch on a rank, equal for all epochs; see above for the other ranks."""
         return -(-self._packing.batches // self.world)
 
     def plan(self, epoch: int) -> list[Indices]:
@@ -223,6 +229,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         left = len(batches) % self.world
         if left and sum(map(len, batches[-left:])) < self.world:  # too few rows for the ranks to share the rest
             largest = sorted(np.argsort([-len(batch) for batch in batches], kind="stable")[:left].tolist())
+            if sum(len(batches[i]) for i in largest) < self.world:
+                return _split(batches, len(self) * self.world)
             others = [batch for i, batch in enumerate(batches) if i not in largest]
             batches = [*others, *(batches[i] for i in largest)]
         return batches
@@ -232,12 +240,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         rest = batches[done:]
         even = len(rest) - len(rest) % self.world
         mine, left = rest[self.rank : even : self.world], rest[even:]
-        if left and sum(map(len, left)) < self.world:
-            raise UserError(
-                f"{sum(map(len, left))} pairs are left for {self.world} devices at the end of an epoch: "
-                "use fewer devices (trainer.devices), more pairs, or more trainer.tokens_per_batch."
-            )
-        return [*mine, _split(left, self.world)[self.rank]] if left else mine
+        shares = _split(left, min(self.world, sum(map(len, left))))
+        return [*mine, *shares[self.rank : self.rank + 1]]
 
 
 def _split(batches: list[Indices], wanted: int) -> list[Indices]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from variations.models.memory.dmn import DMN, Gate
 from variations.models.memory.episode import GatedGRU, SoftmaxSum
 from variations.models.memory.recurrent import GRU, told_words
-from variations.models.memory.stories import Stories
+from variations.models.memory.stories import LOST, Stories
 
 D, D_WORD, PASSES = 4, 3, 3
 
@@ -144,7 +144,7 @@ def test_gates_are_taught_the_facts_in_their_order() -> None:
 
 
 def test_softmax_gates_are_taught_the_facts_and_then_the_mark() -> None:
-    stories = replace(make_stories([[4, 4, 4]]), supports=torch.tensor([[[3, 1, 4], [2, 0, 0], [0, 2, 0]]]))
+    stories = replace(make_stories([[4, 4, 4]]), supports=torch.tensor([[[3, 1, 4], [2, 0, 0], [LOST, 2, 0]]]))
     first, second, third, fourth = SoftmaxSum(1, D).wanted(stories, 4)
     mark, nothing = [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]
     assert first[0].tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0], nothing]  # the third story has lost its first fact
@@ -155,6 +155,19 @@ def test_softmax_gates_are_taught_the_facts_and_then_the_mark() -> None:
     assert last[0].tolist() == [[0.5, 0, 0, 0.5, 0], mark, [0, 1, 0, 0, 0]]  # the last pass is split over the others
     none = replace(stories, supports=stories.supports[..., :0])
     assert SoftmaxSum(1, D).wanted(none, 1)[0].tolist() == [[mark] * 3]
+
+
+def test_facts_that_are_no_longer_in_memory_are_not_taught_at_any_place_in_the_order() -> None:
+    lost = torch.tensor([[[3, LOST, 0], [LOST, 0, 0], [LOST, 2, LOST]]])
+    stories = replace(make_stories([[4, 4, 4]]), supports=lost)
+    mark, nothing = [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]
+    first, second, third, fourth = SoftmaxSum(1, D).wanted(stories, 4)
+    assert first[0].tolist() == [[0, 0, 1, 0, 0], nothing, nothing]
+    assert second[0].tolist() == [nothing, mark, [0, 1, 0, 0, 0]]
+    assert third[0].tolist() == [mark, mark, nothing]
+    assert fourth[0].tolist() == [mark, mark, mark]
+    assert SoftmaxSum(1, D).wanted(stories, 2)[1][0].tolist() == [nothing, mark, [0, 1, 0, 0, 0]]  # the last: the rest
+    assert not GatedGRU(1, D).wanted(stories, 2)[0][0, 1].any()
 
 
 @pytest.mark.parametrize("episode", ["softmax", "gru"])

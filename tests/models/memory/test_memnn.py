@@ -8,7 +8,7 @@ from invented import V, make_stories
 from torch import Tensor
 
 from variations.models.memory.memnn import FOUND, QUESTION, SCORED, Embedding, MemNN, _Search
-from variations.models.memory.stories import Stories
+from variations.models.memory.stories import LOST, Stories
 
 D, FACTS = 4, 2
 
@@ -178,6 +178,14 @@ def test_the_sums_of_weak_supervision_by_hand(options: dict[str, bool | float]) 
     for r in range(2):
         wanted = sum(Paper(net, stories, r, b).weak_loss()[0] for b in range(4))
         torch.testing.assert_close(loss[r], wanted, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_fact_that_is_no_longer_in_memory_counts_as_none(supported: Stories, adaptive: bool) -> None:
+    net = model([1, 2], adaptive=adaptive)
+    wanted = net.loss(supported)
+    supported.supports[supported.supports == 0] = LOST
+    assert torch.equal(net.loss(supported), wanted)
 
 
 def test_with_one_valid_fact_in_each_hop_weak_supervision_is_strong() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from variations.configuration.compose import compose_run
+from variations.models.memory.stories import LOST
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.question_answering.corpus import TASKS, fingerprint, hold_out, load, path_of
@@ -144,7 +145,7 @@ def test_memory_keeps_the_last_sentences() -> None:
     vocabulary = Vocabulary.build(QUESTIONS, limit=2)
     data = encode(QUESTIONS, vocabulary)
     assert data.count.tolist() == [1, 2, 1]
-    assert data.supports.tolist() == [[1, 0], [1, 0], [1, 0]]  # the first fact of question 2 is forgotten
+    assert data.supports.tolist() == [[1, 0], [1, LOST], [1, 0]]  # the first fact of question 2 is forgotten
 
 
 def test_words_and_lengths_that_the_vocabulary_does_not_know() -> None:

@@ -16,6 +16,7 @@ from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
 from variations.models.memory.scan import GRUScan, LSTMScan
+from variations.models.memory.stories import LOST
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, Interrupted, RunFailedError, UserError
 from variations.tasks.base import Asked, TestedRun
@@ -355,6 +356,18 @@ def test_what_is_read_for_a_question() -> None:
     assert all(sum(read) == pytest.approx(1, abs=1e-5) for read in found.reads)
     with pytest.raises(UserError, match="questions 0 to 79"):
         reading(net, group.vocabulary, group.tests[15], 80, restart=1)
+
+
+def test_only_supporting_facts_that_are_still_in_memory_are_marked() -> None:
+    of = config("data.memory=4", restarts=1)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    group = next(group for group in data.groups if group.name == "15")
+    tested = group.tests[15]
+    lost = next(at for at, slots in enumerate(tested.supports.tolist()) if LOST in slots and max(slots) > 0)
+    net = QuestionAnsweringExperiment(of, data).network.reader("15")
+    found = reading(net, group.vocabulary, tested, lost, restart=0)
+    assert found.supports == [4 - slot for slot in tested.supports[lost].tolist() if slot != LOST]
 
 
 def test_a_question_that_does_not_fit_ends_the_run_instead_of_being_halved_for_ever() -> None:

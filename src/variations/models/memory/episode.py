@@ -68,10 +68,9 @@ class SoftmaxSum(Episode):
 
         All weights are 0, without supervision, if the fact is no longer in memory.
         """
-        supports = pad(stories.supports, (0, 1))  # (R, B, F + 1), at least one column
-        order = torch.arange(1, supports.shape[2] + 1, device=supports.device)
-        facts = ((supports > 0) * order).amax(2)  # (R, B)
-        named = supports.unsqueeze(-1) == torch.arange(1, stories.n + 1, device=supports.device)  # (R, B, F + 1, n)
+        supports = stories.supports
+        facts = (supports != 0).sum(2)  # (R, B)
+        named = supports.unsqueeze(-1) == torch.arange(1, stories.n + 1, device=supports.device)  # (R, B, F, n)
         targets = []
         for number in range(passes):
             until = None if number == passes - 1 else number + 1

@@ -164,7 +164,7 @@ class MemNN(Reader):
 
     def _strong(self, search: "_Search") -> Iterator[Tensor]:
         """(R) each hop's sums, with the true facts; a fact that is no longer in memory counts as none."""
-        true = search.stories.supports[..., : self.facts]
+        true = search.stories.supports[..., : self.facts].clamp(min=0)
         candidates = torch.arange(search.stories.n + 1, device=true.device)
         for k, fact in enumerate(pad(true, (0, 1)).unbind(-1)[: self.facts]):
             yield search.rank(search.compare(), candidates == fact.unsqueeze(-1))

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+LOST = -1
+"""The slot of a supporting fact that is no longer in memory."""
+
 
 @dataclass  # not frozen: with trainer.precision=64-true, Lightning sets its fields
 class Stories:
@@ -31,7 +34,7 @@ class Stories:
     answers: Tensor
     """(R, B) word ids."""
     supports: Tensor
-    """(R, B, F) slots of the supporting facts in order, counted from 1; 0: none."""
+    """(R, B, F) slots of the supporting facts in order, counted from 1; `LOST`: no longer in memory; 0: no more."""
 
     def to(self, device: torch.device | str) -> "Stories":
         """The same on another device."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from variations.models.memory.stories import LOST
 from variations.system.errors import DataError
 from variations.tasks.question_answering.reader import Question
 
@@ -82,7 +83,7 @@ class Encoded:
     answers: Tensor
     """(Q,) word ids."""
     supports: Tensor
-    """(Q, F) slots of the supporting facts, in the file's order, counted from 1; 0: none, or no longer in memory."""
+    """(Q, F) slots of the supporting facts, in the file's order, counted from 1; `LOST`: not in memory; 0: no more."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -109,7 +110,7 @@ def encode(questions: Sequence[Question], vocabulary: Vocabulary) -> Encoded:
     for at, question in enumerate(questions):
         for order, fact in enumerate(question.supports):
             slot = len(question.story) - fact
-            supports[at, order] = slot if slot <= vocabulary.memory else 0
+            supports[at, order] = slot if slot <= vocabulary.memory else LOST
     return Encoded(
         sentences=_padded(rows, ids, vocabulary),
         end=end,

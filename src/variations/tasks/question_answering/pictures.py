@@ -99,7 +99,7 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
         question=text(stories.questions[restart, 0]) + "?",
         answer=text(stories.answers[restart]),
         told=vocabulary.words[told] if (told := int(scores[restart, 0].argmax())) < len(vocabulary) else "",
-        supports=[n - slot for slot in stories.supports[restart, 0].tolist() if slot],
+        supports=[n - slot for slot in stories.supports[restart, 0].tolist() if slot > 0],
         reads=[read[restart, 0].flip(0).tolist() for read in reads],
     )
 

@@ -80,7 +80,10 @@ def _schedule(config: Any) -> list[Fault]:
     return []
 
 
-@RULES.reads("model.kind", "model.h", "model.d_ff", "branch.M", "branch.ffn", "branch.gate.kind", "branch.gate.k")
+@RULES.reads(
+    *("model.kind", "model.h", "model.d_ff", "branch.M", "branch.ffn", "branch.gate.kind", "branch.gate.k"),
+    *("branch.constraint", "branch.train_mode"),
+)
 def _branches(config: Any) -> Iterator[Fault]:
     if config.model.kind != "weighted":
         return
@@ -94,6 +97,12 @@ def _branches(config: Any) -> Iterator[Fault]:
             ("branch.ffn", M_key, "model.d_ff"),
             f"branch.ffn=split needs M={M} branches ({M_key}) to divide model.d_ff={m.d_ff}: "
             f"choose model.d_ff={math.ceil(m.d_ff / M) * M}, another M, or branch.ffn=shared.",
+        )
+    if b.constraint == "sigmoid" and b.train_mode == "learned" and M == 1:  # the logit of 1 is infinite
+        yield Fault(
+            ("branch.constraint", M_key),
+            f"branch.constraint=sigmoid cannot begin with the weight 1 of a single branch ({M_key}=1): set branch.M "
+            "to at least 2, or another constraint, such as branch.constraint=project.",
         )
 
 
@@ -185,6 +194,19 @@ def _batches(config: Any) -> Iterator[Fault]:
             (key, "data.max_length"),
             f"{key}={smallest} cannot hold one sentence of data.max_length={longest} sub-words: "
             f"set {key} to at least that, or data.max_length={smallest}.",
+        )
+
+
+@RULES.reads("trainer.extra", "recipe.batch_tokens", "trainer.tokens_per_batch", "trainer.devices", "trainer.nodes")
+def _parts_of_epochs(config: Any) -> Iterator[Fault]:
+    """The last part of an epoch may be shorter than Lightning knows, and its batches would wait for the next part."""
+    t, update = config.trainer, config.recipe.batch_tokens
+    if "limit_train_batches" in t.extra and (t.tokens_per_batch or update) * t.devices * t.nodes < update:
+        yield Fault(
+            ("trainer.extra.limit_train_batches", "trainer.tokens_per_batch"),
+            "trainer.extra.limit_train_batches needs updates of one batch on each device, but "
+            f"trainer.tokens_per_batch={t.tokens_per_batch} divides those of recipe.batch_tokens={update} into "
+            "several: leave one of the two keys out.",
         )
 
 
