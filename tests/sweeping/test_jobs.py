@@ -298,12 +298,32 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         ),
         (["model.h=4,2", "decode.sets=[dev]"], "sweep.metric=bleu: test is scored only if it is translated"),
         (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
+        (
+            ["sweep=quickstart", "rows=[uniform,weighted]", "variation.reuse=weighted"],
+            "row weighted: variation.reuse: would test its own weights: remove `reuse`",
+        ),
     ],
 )
 def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         expand(arguments)
     assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_rows_that_test_each_others_weights_are_refused(config_dir: Path) -> None:
+    folder = config_dir / "variation/mine"
+    folder.mkdir(parents=True)
+    for row, source in {"a": "b", "b": "c", "c": "b", "d": "null"}.items():
+        text = f"variation: {{row: {row}, table: mine, reuse: {source}}}\n"
+        (folder / f"{row}.yaml").write_text(f"# @package _global_\n{text}", encoding="utf-8")
+    words = ["sweep.table=mine", "sweep.rows=[]", "rows=[a,b,c,d]"]
+    with pytest.raises(ConfigError) as error:
+        expand(["sweep=quickstart", *words])
+    (fault,) = error.value.faults
+    assert fault.startswith("rows b, c: variation.reuse: would test each other's weights: remove `reuse` from")
+    assert len(expand(["sweep=quickstart", *words, "sweep.reuse=false"])) == 4
+    assert len(expand(["sweep=quickstart", *words[:2], "rows=[a,b,d]"])) == 3  # c is not in this sweep
 
 
 @pytest.mark.slow

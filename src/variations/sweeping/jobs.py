@@ -60,7 +60,24 @@ def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], boo
         for fault in [*check(config), *_metric_faults(config)]:
             if not doubts(fault.keys):
                 rows_by_fault.setdefault(fault.text, []).append(row)
-    return [f if len(rows) == len(configs) else f"{listed_rows(rows)}: {f}" for f, rows in rows_by_fault.items()]
+    found = [f if len(rows) == len(configs) else f"{listed_rows(rows)}: {f}" for f, rows in rows_by_fault.items()]
+    return [*found, *([] if doubts(["variation.reuse"]) else _circles_of_weights(configs))]
+
+
+def _circles_of_weights(configs: Mapping[str, Any]) -> list[str]:
+    """Rows that test their own or each other's weights (`variation.reuse`), which would wait for ever."""
+    sources = {row: str(config.variation.reuse) for row, config in configs.items() if config.sweep.reuse}
+    found: dict[frozenset[str], str] = {}
+    for row in sources:
+        circle = [row]
+        while (source := sources[circle[-1]]) in sources and source not in circle:
+            circle.append(source)
+        if source == row:
+            whose = "each other's" if len(circle) > 1 else "its own"
+            text = "remove `reuse` from a file of theirs, or leave out variation.reuse, if you typed it"
+            fault = f"{listed_rows(circle)}: variation.reuse: would test {whose} weights: {text}."
+            found.setdefault(frozenset(circle), fault)
+    return list(found.values())
 
 
 def by_task(jobs: Sequence[Job], look: Callable[[Any, list[Any]], list[Fault]]) -> list[Fault]:
