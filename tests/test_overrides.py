@@ -62,6 +62,8 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
         ("~size", "~size: the group size cannot be left out. Valid choices for size: base,"),
         ("+variation=quickstart/uniform", "variation is a group; write it without +."),
         ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists already; write it without +."),
+        ("++trainer.max_steps=5", "the key trainer.max_steps exists already; write it without ++."),
+        ("++variation=quickstart/uniform", "variation is a group; write it without ++."),
         ("experiment=base", "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table."),
         ("+experiment=base", "type variation=TABLE/ROW for a row of a table"),
         ("callback=early_stopping", "callbacks=early_stopping"),

@@ -37,6 +37,7 @@ def test_a_shipped_search_is_free_of_faults(name: str) -> None:
 def test_tables_and_grids_are_no_searches() -> None:
     assert not is_search(["sweep=quickstart"])
     assert not is_search(["model=transformer,weighted"])
+    assert is_search(["model=transformer,weighted", "++sweep.search={trials: 3}"])
 
 
 def test_the_baselines_own_values_are_the_first_trial() -> None:
@@ -169,6 +170,9 @@ def test_options_of_a_model_of_another_package_are_searched(
         definition = defined(kind, space, model__dropout=None)
         (config,) = definition.configs(0, {"model.options.width": 16})
         assert config.model.options == {"width": 16}
+    space = "++sweep.search.space={model.options.width: [16,32]}"
+    (one,) = defined(kind, space, "++model.options.width=8").dimensions  # Hydra's `++` is no part of the key
+    assert one.key == "model.dropout"
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
@@ -18,7 +17,7 @@ from variations.configuration.compose import compose_node, compose_run, frozen_l
 from variations.configuration.faults import check
 from variations.configuration.foreign import filled
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import leaf_keys
+from variations.configuration.overrides import leaf_keys, typed_keys
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, switched_off
@@ -29,7 +28,7 @@ from variations.searching.space import Dimension, from_override, read_space, tak
 from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
-from variations.sweeping.grid_jobs import text_of
+from variations.sweeping.grid_jobs import by_key, text_of
 from variations.system.errors import ConfigError
 from variations.tasks.task import validated_on
 
@@ -118,7 +117,7 @@ def is_search(arguments: Sequence[str]) -> bool:
     Raises:
         ConfigError: The sweep cannot be composed, or there are several.
     """
-    if PLUGIN in arguments or any(line.startswith("sweep.search.") for line in arguments):
+    if PLUGIN in arguments or any(f"{key}.".startswith("sweep.search.") for key in typed_keys(arguments)):
         return True
     chosen = [line for line in arguments if line.startswith("sweep=")]
     if chosen and "," in chosen[-1]:
@@ -144,8 +143,7 @@ def define(arguments: tuple[str, ...]) -> Definition:
         ConfigError: All faults of the search, and of its baseline.
     """
     found = loader()
-    parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
-    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    given = by_key(arguments, found)
     typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
     shared = [text_of(o) for o in typed.values()]
     head = compose_run(shared)

@@ -5,15 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-
 from variations.configuration import doors
 from variations.configuration.compose import loader
 from variations.configuration.faults import check
 from variations.configuration.rules import Fault
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.tasks import named
-from variations.sweeping.grid_jobs import grid_jobs
+from variations.sweeping.grid_jobs import by_key, grid_jobs
 from variations.sweeping.job import Job
 from variations.sweeping.table_jobs import table_jobs
 from variations.system.errors import ConfigError
@@ -45,8 +43,7 @@ def composed_jobs(arguments: tuple[str, ...]) -> tuple[Job, ...]:
 
 @lru_cache(maxsize=2)
 def _composed_jobs(arguments: tuple[str, ...], _: Path | None) -> tuple[Job, ...]:
-    parsed = OverridesParser.create(config_loader=loader()).parse_overrides(list(arguments))
-    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    given = by_key(arguments, loader())
     jobs = (table_jobs if "sweep" in given else grid_jobs)(given)
     if not jobs:
         raise ConfigError(["this multirun is empty: no row and no seed is left to run."])
