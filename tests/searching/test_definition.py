@@ -71,6 +71,15 @@ def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
 
 
 @pytest.mark.slow
+def test_a_quick_look_at_a_search_stays_quick() -> None:
+    definition = define(("sweep=search_toy", "debug=limit", "sweep.name=look"))
+    (config,) = definition.configs(0, definition.enqueued or {})
+    assert (config.debug.name, config.trainer.max_steps, config.model.d_model) == ("limit", 20, 128)
+    typed = define(("sweep=search_toy", "debug=limit", "sweep.name=look", "trainer.max_steps=30"))
+    assert typed.base.trainer.max_steps == 30
+
+
+@pytest.mark.slow
 def test_a_trials_runs_live_below_the_search_and_know_their_study(
     tmp_path: Path, defined: Callable[..., Definition]
 ) -> None:

@@ -58,11 +58,19 @@ def test_the_users_override_wins_over_the_sweeps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "steps"), [([], 20), (["trainer.max_steps=30"], 30)])
-def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "steps"),
+    [
+        (["debug=limit"], [20]),
+        (["debug=limit", "trainer.max_steps=30"], [30]),
+        (["debug=none,limit"], [300, 20]),
+        (["debug=limit,none"], [20, 300]),
+    ],
+)
+def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: list[int]) -> None:
     own = "sweep.overrides=['size=tiny','data=toy','recipe=quick','trainer.max_steps=300','recipe.warmup=7']"
-    (job,) = expand(["sweep=quickstart", own, "rows=[transformer]", "debug=limit", *typed])
-    assert (job.config.trainer.max_steps, job.config.recipe.warmup) == (steps, 7)
+    jobs = expand(["sweep=quickstart", own, "rows=[transformer]", *typed])
+    assert [(job.config.trainer.max_steps, job.config.recipe.warmup) for job in jobs] == [(n, 7) for n in steps]
 
 
 @pytest.mark.slow
@@ -298,6 +306,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         ),
         (["model.h=4,2", "decode.sets=[dev]"], "sweep.metric=bleu: test is scored only if it is translated"),
         (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
+        (
+            ["sweep=quickstart", "sweep.overrides=['++trainer.max_steps=300']", "debug=limit"],
+            "sweep.overrides: ++trainer.max_steps=300: the key trainer.max_steps exists already; write it without ++.",
+        ),
         (
             ["sweep=quickstart", "rows=[uniform,weighted]", "variation.reuse=weighted"],
             "row weighted: variation.reuse: would test its own weights: remove `reuse`",

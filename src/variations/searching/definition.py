@@ -29,6 +29,7 @@ from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
 from variations.sweeping.grid_jobs import by_key, text_of
+from variations.sweeping.table_jobs import overrides_of_file
 from variations.system.errors import ConfigError
 from variations.tasks.task import validated_on
 
@@ -190,10 +191,10 @@ def _composed(
     if (name := settings.baseline) is not None and name not in valid:
         text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
         raise ConfigError([*problems, f"sweep.search.baseline={name}: {text}"])
-    typed = {line.partition("=")[0] for line in shared}
-    own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
+    typed = typed_keys(shared)
+    own = overrides_of_file(head.sweep.overrides, shared, task_of_trials(head).name)
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
-    kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
+    kept = [line for line in shared if typed_keys([line]).keys().isdisjoint(("rows", "seeds", "seed"))]
     overrides = (*start, *own, *kept)
     files = frozen_loader()
     node, choices = compose_node(overrides, files=files)
