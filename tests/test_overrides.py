@@ -62,6 +62,8 @@ pytestmark = pytest.mark.usefixtures("restored_signals")
         ("~size", "~size: the group size cannot be left out. Valid choices for size: base,"),
         ("+variation=quickstart/uniform", "variation is a group; write it without +."),
         ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists already; write it without +."),
+        ("++trainer.max_steps=5", "the key trainer.max_steps exists already; write it without ++."),
+        ("++variation=quickstart/uniform", "variation is a group; write it without ++."),
         ("experiment=base", "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table."),
         ("+experiment=base", "type variation=TABLE/ROW for a row of a table"),
         ("callback=early_stopping", "callbacks=early_stopping"),
@@ -317,3 +319,10 @@ def test_the_folder_of_a_run_is_no_run_store(tmp_path: Path, multirun: bool, lin
     (tmp_path / "config.yaml").touch()
     found = faults_of(line, f"runs={tmp_path}", multirun=multirun)
     assert found == [f"runs={tmp_path} is the folder of one run: give the root of the run store, some folders up."]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", ["search_dropout", "multi30k_weighted_table3"])
+def test_files_that_a_folder_lacks_are_told_before_any_row_or_trial(tmp_path: Path, sweep: str) -> None:
+    (fault,) = faults_of(f"sweep={sweep}", f"data.root={tmp_path}", multirun=True)
+    assert fault.startswith(f"{tmp_path} lacks ")

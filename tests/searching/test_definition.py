@@ -37,6 +37,7 @@ def test_a_shipped_search_is_free_of_faults(name: str) -> None:
 def test_tables_and_grids_are_no_searches() -> None:
     assert not is_search(["sweep=quickstart"])
     assert not is_search(["model=transformer,weighted"])
+    assert is_search(["model=transformer,weighted", "++sweep.search={trials: 3}"])
 
 
 def test_the_baselines_own_values_are_the_first_trial() -> None:
@@ -67,6 +68,15 @@ def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
         "model.N": "1, 2",
     }
     assert definition.base.model.norm == "pre"
+
+
+@pytest.mark.slow
+def test_a_quick_look_at_a_search_stays_quick() -> None:
+    definition = define(("sweep=search_toy", "debug=limit", "sweep.name=look"))
+    (config,) = definition.configs(0, definition.enqueued or {})
+    assert (config.debug.name, config.trainer.max_steps, config.model.d_model) == ("limit", 20, 128)
+    typed = define(("sweep=search_toy", "debug=limit", "sweep.name=look", "trainer.max_steps=30"))
+    assert typed.base.trainer.max_steps == 30
 
 
 @pytest.mark.slow
@@ -169,6 +179,9 @@ def test_options_of_a_model_of_another_package_are_searched(
         definition = defined(kind, space, model__dropout=None)
         (config,) = definition.configs(0, {"model.options.width": 16})
         assert config.model.options == {"width": 16}
+    space = "++sweep.search.space={model.options.width: [16,32]}"
+    (one,) = defined(kind, space, "++model.options.width=8").dimensions  # Hydra's `++` is no part of the key
+    assert one.key == "model.dropout"
 
 
 @pytest.mark.slow

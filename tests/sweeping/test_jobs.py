@@ -58,11 +58,19 @@ def test_the_users_override_wins_over_the_sweeps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("typed", "steps"), [([], 20), (["trainer.max_steps=30"], 30)])
-def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: int) -> None:
+@pytest.mark.parametrize(
+    ("typed", "steps"),
+    [
+        (["debug=limit"], [20]),
+        (["debug=limit", "trainer.max_steps=30"], [30]),
+        (["debug=none,limit"], [300, 20]),
+        (["debug=limit,none"], [20, 300]),
+    ],
+)
+def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: list[int]) -> None:
     own = "sweep.overrides=['size=tiny','data=toy','recipe=quick','trainer.max_steps=300','recipe.warmup=7']"
-    (job,) = expand(["sweep=quickstart", own, "rows=[transformer]", "debug=limit", *typed])
-    assert (job.config.trainer.max_steps, job.config.recipe.warmup) == (steps, 7)
+    jobs = expand(["sweep=quickstart", own, "rows=[transformer]", *typed])
+    assert [(job.config.trainer.max_steps, job.config.recipe.warmup) for job in jobs] == [(n, 7) for n in steps]
 
 
 @pytest.mark.slow
@@ -298,12 +306,36 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         ),
         (["model.h=4,2", "decode.sets=[dev]"], "sweep.metric=bleu: test is scored only if it is translated"),
         (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
+        (
+            ["sweep=quickstart", "sweep.overrides=['++trainer.max_steps=300']", "debug=limit"],
+            "sweep.overrides: ++trainer.max_steps=300: the key trainer.max_steps exists already; write it without ++.",
+        ),
+        (
+            ["sweep=quickstart", "rows=[uniform,weighted]", "variation.reuse=weighted"],
+            "row weighted: variation.reuse: would test its own weights: remove `reuse`",
+        ),
     ],
 )
 def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         expand(arguments)
     assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_rows_that_test_each_others_weights_are_refused(config_dir: Path) -> None:
+    folder = config_dir / "variation/mine"
+    folder.mkdir(parents=True)
+    for row, source in {"a": "b", "b": "c", "c": "b", "d": "null"}.items():
+        text = f"variation: {{row: {row}, table: mine, reuse: {source}}}\n"
+        (folder / f"{row}.yaml").write_text(f"# @package _global_\n{text}", encoding="utf-8")
+    words = ["sweep.table=mine", "sweep.rows=[]", "rows=[a,b,c,d]"]
+    with pytest.raises(ConfigError) as error:
+        expand(["sweep=quickstart", *words])
+    (fault,) = error.value.faults
+    assert fault.startswith("rows b, c: variation.reuse: would test each other's weights: remove `reuse` from")
+    assert len(expand(["sweep=quickstart", *words, "sweep.reuse=false"])) == 4
+    assert len(expand(["sweep=quickstart", *words[:2], "rows=[a,b,d]"])) == 3  # c is not in this sweep
 
 
 @pytest.mark.slow

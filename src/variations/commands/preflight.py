@@ -181,7 +181,11 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, *, trains: bool =
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
         if PLUGIN in lines or is_search(own):
-            return _store_faults(define(own).base.runs)
+            base = define(own).base
+            found = _store_faults(base.runs)
+            if trains and not found:
+                found = [fault.text for fault in named(base.task).unusable_files([base])]
+            return found
         jobs = composed_jobs(tuple(lines))
     except UserError as error:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]

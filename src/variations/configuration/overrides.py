@@ -219,8 +219,8 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
         if group not in (*OPTIONAL, *OFF):
             yield f"{line}: the group {group} cannot be left out.{options_text(group, '', valid)}"
         return
-    if override.is_add():
-        yield f"{line}: {group} is a group; write it without +."
+    if override.is_add() or override.is_force_add():
+        yield f"{line}: {group} is a group; write it without {_plus(override)}."
         return
     if isinstance(override.value(), Glob) and not values_of(override):
         example = f", such as {group}=glob({valid[0].split('/')[0]}/*)" if valid and "/" in valid[0] else ""
@@ -233,6 +233,10 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
                 yield f"{group}={choice}: there is no such option.{options_text(group, str(choice), valid)}"
             elif isinstance(choice, int | float):  # also true and false
                 yield f"{group}={choice}: YAML does not read {choice} as a name: rename its file to a word."
+
+
+def _plus(override: Override) -> str:
+    return "++" if override.is_force_add() else "+"
 
 
 def _brackets_fault(override: Override, key: Key) -> str | None:
@@ -256,8 +260,8 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         if is_part or is_open(name, keys):
             return None
         return no_such_key(name, line, keys, groups, loader)
-    if override.is_add():
-        return f"{line}: the key {name} exists already; write it without +."
+    if override.is_add() or (override.is_force_add() and not _is_dictionary(found)):
+        return f"{line}: the key {name} exists already; write it without {_plus(override)}."
     if override.is_delete():
         return f"{line}: the key {name} cannot be removed; set it to a value."
     for value in values_of(override):

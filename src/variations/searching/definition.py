@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
@@ -18,7 +17,7 @@ from variations.configuration.compose import compose_node, compose_run, frozen_l
 from variations.configuration.faults import check
 from variations.configuration.foreign import filled
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import leaf_keys
+from variations.configuration.overrides import leaf_keys, typed_keys
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, switched_off
@@ -29,7 +28,8 @@ from variations.searching.space import Dimension, from_override, read_space, tak
 from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
-from variations.sweeping.grid_jobs import text_of
+from variations.sweeping.grid_jobs import by_key, text_of
+from variations.sweeping.table_jobs import overrides_of_file
 from variations.system.errors import ConfigError
 from variations.tasks.task import validated_on
 
@@ -118,7 +118,7 @@ def is_search(arguments: Sequence[str]) -> bool:
     Raises:
         ConfigError: The sweep cannot be composed, or there are several.
     """
-    if PLUGIN in arguments or any(line.startswith("sweep.search.") for line in arguments):
+    if PLUGIN in arguments or any(f"{key}.".startswith("sweep.search.") for key in typed_keys(arguments)):
         return True
     chosen = [line for line in arguments if line.startswith("sweep=")]
     if chosen and "," in chosen[-1]:
@@ -144,8 +144,7 @@ def define(arguments: tuple[str, ...]) -> Definition:
         ConfigError: All faults of the search, and of its baseline.
     """
     found = loader()
-    parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
-    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    given = by_key(arguments, found)
     typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
     shared = [text_of(o) for o in typed.values()]
     head = compose_run(shared)
@@ -192,10 +191,10 @@ def _composed(
     if (name := settings.baseline) is not None and name not in valid:
         text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
         raise ConfigError([*problems, f"sweep.search.baseline={name}: {text}"])
-    typed = {line.partition("=")[0] for line in shared}
-    own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
+    typed = typed_keys(shared)
+    own = overrides_of_file(head.sweep.overrides, shared, task_of_trials(head).name)
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
-    kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
+    kept = [line for line in shared if typed_keys([line]).keys().isdisjoint(("rows", "seeds", "seed"))]
     overrides = (*start, *own, *kept)
     files = frozen_loader()
     node, choices = compose_node(overrides, files=files)

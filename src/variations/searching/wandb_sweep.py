@@ -75,7 +75,7 @@ def _search(definition: Definition) -> dict[str, Any]:
     parameters: dict[str, Any] = {dimension.key: _parameter(dimension) for dimension in definition.dimensions}
     parameters["seed"] = {"values": list(definition.seeds)}
     # Without the sweep's own keys each run is a single one, with a folder named by its configuration.
-    fixed = [line for line in definition.overrides if not line.startswith(("sweep=", "sweep.", "name="))]
+    fixed = [line for line in definition.overrides if not line.lstrip("+").startswith(("sweep=", "sweep.", "name="))]
     objective, project = definition.objectives[0], definition.base.logger.project
     task = named(definition.base.task)
     facts = _sweep(definition.name, method, project, fixed, parameters)

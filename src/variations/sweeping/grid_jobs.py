@@ -6,9 +6,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override, RangeSweep
 
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import typed_keys, values_of
 from variations.configuration.schema import RunConfig
 from variations.store.identity import is_incidental
@@ -35,7 +37,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     rows_by_home: dict[Path, dict[str, None]] = {}
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
-        telling = [line for line in lines if line.partition("=")[0] in varied]
+        telling = [line for line in lines if line.partition("=")[0].lstrip("+") in varied]
         name = grid_row(lines, telling)
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
@@ -133,6 +135,16 @@ def name_faults(given: dict[str, Override]) -> list[str]:
     if "name" not in given:
         return []
     return [f"{text_of(given['name'])} names a single run: the folder of a multirun is named by sweep.name=NAME."]
+
+
+def by_key(arguments: Sequence[str], found: Loader) -> dict[str, Override]:
+    """The overrides of a command by their keys, which Hydra lets begin with `+` or `++`, without Hydra's own.
+
+    `~KEY` gives no value and is kept as it is.
+    """
+    parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
+    own = [override for override in parsed if not override.is_hydra_override()]
+    return {o.get_key_element() if o.is_delete() else o.key_or_group: o for o in own}
 
 
 def text_of(override: Override) -> str:

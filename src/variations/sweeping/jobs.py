@@ -5,15 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-
 from variations.configuration import doors
 from variations.configuration.compose import loader
 from variations.configuration.faults import check
 from variations.configuration.rules import Fault
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.tasks import named
-from variations.sweeping.grid_jobs import grid_jobs
+from variations.sweeping.grid_jobs import by_key, grid_jobs
 from variations.sweeping.job import Job
 from variations.sweeping.table_jobs import table_jobs
 from variations.system.errors import ConfigError
@@ -45,8 +43,7 @@ def composed_jobs(arguments: tuple[str, ...]) -> tuple[Job, ...]:
 
 @lru_cache(maxsize=2)
 def _composed_jobs(arguments: tuple[str, ...], _: Path | None) -> tuple[Job, ...]:
-    parsed = OverridesParser.create(config_loader=loader()).parse_overrides(list(arguments))
-    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    given = by_key(arguments, loader())
     jobs = (table_jobs if "sweep" in given else grid_jobs)(given)
     if not jobs:
         raise ConfigError(["this multirun is empty: no row and no seed is left to run."])
@@ -60,7 +57,24 @@ def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], boo
         for fault in [*check(config), *_metric_faults(config)]:
             if not doubts(fault.keys):
                 rows_by_fault.setdefault(fault.text, []).append(row)
-    return [f if len(rows) == len(configs) else f"{listed_rows(rows)}: {f}" for f, rows in rows_by_fault.items()]
+    found = [f if len(rows) == len(configs) else f"{listed_rows(rows)}: {f}" for f, rows in rows_by_fault.items()]
+    return [*found, *([] if doubts(["variation.reuse"]) else _circles_of_weights(configs))]
+
+
+def _circles_of_weights(configs: Mapping[str, Any]) -> list[str]:
+    """Rows that test their own or each other's weights (`variation.reuse`), which would wait for ever."""
+    sources = {row: str(config.variation.reuse) for row, config in configs.items() if config.sweep.reuse}
+    found: dict[frozenset[str], str] = {}
+    for row in sources:
+        circle = [row]
+        while (source := sources[circle[-1]]) in sources and source not in circle:
+            circle.append(source)
+        if source == row:
+            whose = "each other's" if len(circle) > 1 else "its own"
+            text = "remove `reuse` from a file of theirs, or leave out variation.reuse, if you typed it"
+            fault = f"{listed_rows(circle)}: variation.reuse: would test {whose} weights: {text}."
+            found.setdefault(frozenset(circle), fault)
+    return list(found.values())
 
 
 def by_task(jobs: Sequence[Job], look: Callable[[Any, list[Any]], list[Fault]]) -> list[Fault]:

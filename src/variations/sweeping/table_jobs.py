@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from hydra.core.override_parser.types import Override
 
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.doors import file_of, shown, shown_option
-from variations.configuration.overrides import quoted, screen
+from variations.configuration.overrides import quoted, screen, typed_keys
 from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import listed_rows
 from variations.configuration.sweep_file import mended
@@ -49,17 +49,17 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
     problems += [*(unknown or circle_faults(head.sweep)), *share_faults(head.sweep)]
     if head.sweep.seeds == [] and not seeds:
         problems.append("sweep.seeds=[] leaves no seed to run: name some.")
-    tasks = {load_row(reference, "").task for _, reference in rows}
-    own, faulty = _usable_of_file(_overrides_of_file(head, given, [*shared, *(points[0] if points else ())]), tasks)
+    task_of = {reference: load_row(reference, "").task for _, reference in rows}
+    tasks = set(task_of.values())
+    own, faulty = _usable_of_file(head.sweep.overrides, tasks)
     choice = [word for word in sound if word == text_of(given["sweep"]) or word not in plain]
-    configs, found = _composed(
-        head,
-        [
-            (row, reference, point, [*choice, f"variation={reference}", *own, *shared, *point])
-            for (row, reference), point in itertools.product(rows, points)
-        ],
-        shared,
-    )
+
+    def line(reference: str, point: tuple[str, ...]) -> list[str]:
+        typed = [*shared, *point]
+        return [*choice, f"variation={reference}", *overrides_of_file(own, typed, task_of[reference]), *typed]
+
+    asked = [(*row, point, line(row[1], point)) for row, point in itertools.product(rows, points)]
+    configs, found = _composed(head, asked, shared)
     problems += [*faulty, *found]
     if problems:
         metrics = [named(task).metric_fault(head.sweep.metric) for task in sorted(tasks)]
@@ -69,14 +69,20 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
     )
 
 
-def _overrides_of_file(head: RunConfig, given: Mapping[str, Override], typed: Sequence[str]) -> list[str]:
-    """The overrides of a sweep's file that neither typed ones nor the limits of a quick check replace."""
-    keys = {line.partition("=")[0] for line in typed}
-    if "debug" in given and not given["debug"].is_sweep_override():
-        kind = str(given["debug"].value())
-        files = ("debug", kind), ("debug_of", f"{kind}_{head.task}")
+def overrides_of_file(lines: Sequence[str], typed: Sequence[str], task: str) -> list[str]:
+    """Those overrides of a sweep's file that neither typed ones nor the limits of a typed quick check replace.
+
+    Args:
+        lines: All overrides of the file.
+        typed: Overrides of the command, of which none has several values.
+        task: Task of the runs.
+    """
+    given = typed_keys(typed)
+    keys = {*given}
+    if kind := given.get("debug"):
+        files = ("debug", kind), ("debug_of", f"{kind}_{task}")
         keys |= {key for group, option in files for key in keys_of_option(group, option)}
-    return [line for line in head.sweep.overrides if line.partition("=")[0] not in keys]
+    return [line for line in lines if typed_keys([line]).keys().isdisjoint(keys)]
 
 
 def _composed(
