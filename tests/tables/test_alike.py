@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
 from variations.store.row_files import fingerprint
 from variations.store.rows import define
@@ -444,3 +445,20 @@ def test_rows_of_a_grid_begun_by_two_commands_are_compared(make_run: Any, config
         make_run("g", f"model.h={h}", 1, 30.0 + h, config=config)
     lines = build(define(SweepConfig(name="g", seeds=[1]), store=store), store).lines
     assert not any("was typed" in note for line in lines for note in line.notes)
+
+
+@pytest.mark.parametrize(("words", "told"), [([], True), (["recipe.lr=0.25"], False)])
+def test_rows_between_whose_runs_a_recipe_was_edited_are_told(
+    words: list[str], told: bool, make_run: Any, store: Path
+) -> None:
+    """The first row has another rate than all files give now; a typed one is told in other words."""
+    for row, rate in (("transformer", 0.25), ("weighted", None)):
+        config = to_dict(compose_run([f"variation=quickstart/{row}", *(words if rate else [])]))
+        config["sweep"] |= {"overrides": [], "typed": words if rate else []}
+        config["recipe"]["lr"] = rate or config["recipe"]["lr"]
+        make_run("quickstart", row, 1, 30.0, config=config)
+    rows = ["transformer", "weighted"]
+    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    note = "differs from its base row in recipe.lr 0.25→0.5, which their files do not say: one was edited since"
+    assert (note in line.notes) == told
+    assert any("recipe.lr" in text for text in line.notes)

@@ -4,6 +4,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -179,18 +180,35 @@ def _kinds(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
 
     They may follow from a choice that was removed, of which the file says nothing any more.
     """
-    if (config.get("variation") or {}).get("row") != row or config.get("name"):  # crossed with typed values, or a grid
+    if (config.get("variation") or {}).get("row") != row:  # crossed with typed values
         return {}
-    sweep = config.get("sweep") or {}
-    typed = sweep.get("typed") or []
-    own = [line for line in sweep.get("overrides") or [] if line.partition("=")[0] not in typed_keys(typed)]
-    lines = [f"variation={table}/{row}", *own, *typed]
-    try:
-        now, old = flatten(to_dict(compose_run(lines))), flatten(config)
-    except ConfigError:  # another version's, or no folder of the configuration has the file any more
+    if (composed := recomposed(config)) is None:
         return {}
+    now, old = flatten(composed), flatten(config)
     keys = [key for key in ("model.kind", "positions.kind") if key in old and key in now]
     return {key: (old[key], now[key]) for key in keys if old[key] != now[key]}
+
+
+def recomposed(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The configuration that the files of a run's row give now, with the overrides that the run had.
+
+    None if they give none, as for rows of a grid, and for rows that are crossed with typed values.
+    """
+    variation, sweep = config.get("variation") or {}, config.get("sweep") or {}
+    table, row = variation.get("table"), variation.get("row")
+    if not table or not row or "," in row or config.get("name"):
+        return None
+    typed = sweep.get("typed") or []
+    own = [line for line in sweep.get("overrides") or [] if line.partition("=")[0] not in typed_keys(typed)]
+    return _composed((f"variation={table}/{row}", *own, *typed), files_stamp(pattern="**/*.yaml"))
+
+
+@lru_cache(maxsize=512)
+def _composed(lines: tuple[str, ...], _stamp: str) -> Mapping[str, Any] | None:
+    try:
+        return to_dict(compose_run([*lines]))
+    except ConfigError:  # another version's, or no folder of the configuration has the file any more
+        return None
 
 
 def _unlike(row: str, table: str, config: Mapping[str, Any], silent: Sequence[str]) -> dict[str, tuple[Any, Any]]:
@@ -262,9 +280,9 @@ def row_file(row: str, table: str, conf: Path = CONF) -> Path | None:
     return next(iter(doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)), None)
 
 
-def files_stamp(conf: Path = CONF) -> str:
-    """Changes when the file of a row is added, removed or edited."""
-    states = [file.stat() for file in doors.files("variation/*/*.yaml", conf)]
+def files_stamp(conf: Path = CONF, pattern: str = "variation/*/*.yaml") -> str:
+    """Changes when the file of a row, or another one that fits the pattern, is added, removed or edited."""
+    states = [file.stat() for file in doors.files(pattern, conf)]
     times = [(state.st_mtime_ns, state.st_size, state.st_ino) for state in states]
     return hashlib.sha256(str(times).encode()).hexdigest()
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from variations.configuration.overrides import typed_keys
 from variations.store.atomic import as_typed
+from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
-from variations.store.row_files import keys_of_option
+from variations.store.row_files import keys_of_option, recomposed
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
 
@@ -103,7 +104,26 @@ def other_overrides(row: Row, base: Row) -> str | None:
                 found.append(f"{' '.join(lines)} {how} for {whose} alone")
     if not found and differing and not changed_keys(base.config, row.config):
         found.append("its configuration is that of its base row")
+    if not found and (text := _edited_since(row, base)):
+        found.append(text)
     return "; ".join(found) or None
+
+
+def _edited_since(row: Row, base: Row) -> str | None:
+    """What differs between a row and its base row that their files, as they are now, would not make differ.
+
+    A file that both choose, such as a recipe, was edited between their runs.
+    """
+    differing = changes(base.config, row.config)
+    sides = [recomposed(side.config) if differing else None for side in (base, row)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    expected = changes(sides[0], sides[1])
+    left = {key: values for key, values in differing.items() if key not in expected}
+    if not left:
+        return None
+    words = in_words(left, row.config)
+    return f"differs from its base row in {words}, which their files do not say: one was edited since"
 
 
 def _keys(line: str) -> list[str]:
