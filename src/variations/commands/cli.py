@@ -104,7 +104,7 @@ def command(
                 multirun=several,
                 axes=axes,
                 runs_models=multirun and args.cfg is None and args.info is None,
-                one_run=multirun and args.info is None,
+                one_run=multirun and args.cfg is not None,
             )
             if args.multirun and (args.info or args.cfg not in (None, "job")):
                 found.append("--multirun goes with --cfg job, which prints the configuration of each row, only.")

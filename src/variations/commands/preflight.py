@@ -42,7 +42,7 @@ def preflight(
         axes: Whether keys may have several values all the same; if nothing else is wrong, the verb itself checks the
             rows and combinations.
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
-        one_run: Whether it trains, or prints, one run unless there is `multirun`.
+        one_run: Whether it prints the configuration of one run unless there is `multirun`.
     """
     of_file, sound = mended(lines)
     own = set[str]()  # keys of the verb itself, which rows do not have
@@ -62,7 +62,7 @@ def preflight(
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         several = axes and (len(kept) < len(usable) or any(o.key_or_group == "sweep" for o in screened.usable))
-        runs = (runs_models and not multirun, one_run and not multirun)
+        runs = (runs_models and not multirun, (runs_models or one_run) and not multirun)
         later = _single_faults(kept, screened, schema, config_name, *runs, of_rows=several)
         if several and (screened.faults or later):  # the verb, which checks all rows, will not be reached
             of_rows = [o.input_line or "" for o in screened.usable if o.key_or_group not in own]

@@ -85,7 +85,7 @@ class Overview:
         if outcome.seconds is not None and not (queued and outcome.by_other):  # which was submitted before
             queue = " since it was submitted" if queued else ""
             words.append(f"{outcome.seconds:.0f} s{queue}")
-        if outcome.state == "finished" and (why := untrained([outcome])):
+        if outcome.state == "finished" and not outcome.reason and (why := untrained([outcome])):  # or it is a copy
             words.append(f"not trained ({why})")
         reason = f": {outcome.reason}" if outcome.reason else ""
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")

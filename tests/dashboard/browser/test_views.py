@@ -356,6 +356,7 @@ def test_equal_branches_have_the_mean_of_the_weights_whatever_their_sum(tab: Any
         for step in (1, 2)
     ]
     folder.measurements.path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    folder.write_result(folder.result() or {})
     tab.open(serve(tmp_path), view="branches", run="single/weighted/seed1")
     assert "Equal branches would have 2.000 each" in tab.page.locator("p.hint", has_text="Equal").inner_text()
 
