@@ -301,14 +301,19 @@ def test_nsga2_ends_with_the_pareto_front(defined: Make, capsys: pytest.CaptureF
     assert sum(line.startswith("│") for line in told.splitlines()) == len(front)
 
 
+def searched(defined: Make) -> tuple[Search, RunFolder]:
+    """A search of three trials that has ended, and the run of the second."""
+    definition = defined(sweep__search__trials=3, **SHORT)
+    search = Search(definition, QuickPool())
+    search.run()
+    return search, RunFolder(definition.home / "trial1/seed1")
+
+
 @pytest.mark.slow
 def test_the_summary_says_which_of_the_best_trials_were_ended_early(
     defined: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    definition = defined(sweep__search__trials=3, **SHORT)
-    search = Search(definition, QuickPool())
-    search.run()
-    folder = RunFolder(definition.home / "trial1/seed1")
+    search, folder = searched(defined)
     folder.write_result({**(folder.result() or {}), "stopped": "max_minutes", "steps": 3})
     summary(search.study)
     last = folder.config()["trainer"]["max_steps"]
@@ -320,10 +325,7 @@ def test_the_summary_says_which_of_the_best_trials_were_ended_early(
 def test_the_summary_says_which_of_the_best_trials_have_networks_that_are_not_trained(
     defined: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    definition = defined(sweep__search__trials=3, **SHORT)
-    search = Search(definition, QuickPool())
-    search.run()
-    folder = RunFolder(definition.home / "trial1/seed1")
+    search, folder = searched(defined)
     for step, nll in ((10, 5.0), (20, 4.0), (30, 3.0), (40, 2.0), (50, 1.0)):
         folder.measurements.append({"step": step, "dev/nll": nll})
     folder.write_result({key: value for key, value in (folder.result() or {}).items() if "sha256" not in key})

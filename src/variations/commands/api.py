@@ -109,8 +109,9 @@ class TrainedRun:
         scores, losses = (self.result.get(part) or {} for part in ("scores", "loss"))
         if set not in scores:
             raise UserError(f"{self.path} has no scores of set={set}; valid choices: {', '.join(sorted(scores))}.")
-        refuse_damaged(Path(self.path), self.result, self.config.task, RunFolder(self.path).config())
-        if fault := damage(TestedRun(RunFolder(self.path), to_dict(self.config), self.result)):
+        folder = RunFolder(self.path)
+        refuse_damaged(self.path, self.result, self.config.task, folder.config())
+        if fault := damage(TestedRun(folder, to_dict(self.config), self.result)):
             raise UserError(f"{self.path} is damaged: {fault}.")
         found = {name: float(score["value"]) for name, score in scores[set].items()}
         of_set = {key.removeprefix(f"{set}_"): loss for key, loss in losses.items() if key.startswith(f"{set}_")}

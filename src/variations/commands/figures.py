@@ -352,8 +352,7 @@ def _ours(path: Path) -> Path:
 def _drawings(config: FiguresConfig) -> Iterator[Path]:
     from variations.figures.canvas import MADE_BY
     from variations.store.atomic import write_text
-    from variations.tasks.base import TestedRun
-    from variations.tasks.intact import damage
+    from variations.tables.collect import unfit
 
     folder = _one_run(config, "shows one tested run")
     if config.format != "svg":
@@ -361,7 +360,7 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     task = task_of(folder.config())
     if not task.drawn:
         raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")
-    if fault := damage(TestedRun(folder, folder.config(), folder.result() or {})):
+    if fault := unfit(folder):
         sys.stderr.write(f"warning: {folder.path} is damaged: {fault}.\n")
     part = config.set or "test"
     found = task.drawings(folder, part, config.line)

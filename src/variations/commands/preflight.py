@@ -62,8 +62,9 @@ def preflight(
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         several = axes and (len(kept) < len(usable) or any(o.key_or_group == "sweep" for o in screened.usable))
-        runs = (runs_models and not multirun, (runs_models or one_run) and not multirun)
-        later = _single_faults(kept, screened, schema, config_name, *runs, of_rows=several)
+        alone = (runs_models or one_run) and not multirun
+        trains = runs_models and not multirun
+        later = _single_faults(kept, screened, schema, config_name, trains, one_run=alone, of_rows=several)
         if several and (screened.faults or later):  # the verb, which checks all rows, will not be reached
             of_rows = [o.input_line or "" for o in screened.usable if o.key_or_group not in own]
             later += _multirun_faults(of_rows, screened, trains=False)
@@ -152,8 +153,8 @@ def _single_faults(
     schema: type[Any],
     config_name: str,
     runs_models: bool,
-    one_run: bool,
     *,
+    one_run: bool,
     of_rows: bool,
 ) -> list[str]:
     try:
@@ -167,7 +168,7 @@ def _single_faults(
     if one_run and isinstance(config, RunConfig):
         found += _run_faults(config)
     if runs_models and isinstance(config, RunConfig):
-        found += [*(Fault(("runs",), text) for text in _store_faults(config.runs))]
+        found += [Fault(("runs",), text) for text in _store_faults(config.runs)]
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))

@@ -10,9 +10,7 @@ from variations.configuration.schema import choice
 from variations.configuration.tasks import DEFAULT, named
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
-from variations.tables.collect import misfit
-from variations.tasks.base import TestedRun
-from variations.tasks.intact import damage
+from variations.tables.collect import unfit
 from variations.tasks.scored import ToScore, of_run
 
 
@@ -35,7 +33,7 @@ def score(config: ScoreConfig) -> None:
     if config.kind and own and config.kind != own:
         raise UserError(f"{config.run} is a run of task={own}: leave task={config.kind} out.")
     found = named(config.kind or own or DEFAULT).score(config)
-    if config.run is not None and (fault := _fault(RunFolder(Path(config.run).expanduser()))):
+    if config.run is not None and (fault := unfit(RunFolder(Path(config.run).expanduser()))):
         print(
             f"warning: {config.run} is damaged ({fault}): what is read from result.json, such as the perplexity, or "
             "the stored texts, from which the other scores are computed, may be wrong.",
@@ -45,14 +43,6 @@ def score(config: ScoreConfig) -> None:
         print(json.dumps(found.document, ensure_ascii=False, indent=2))
     else:
         found.show()
-
-
-def _fault(folder: RunFolder) -> str | None:
-    """Why the files of a tested run do not fit together; None if they do, or if it is no run or not tested yet."""
-    if not folder.exists() or not (result := folder.result()):
-        return None
-    config = folder.config()
-    return misfit(folder, config, result) or damage(TestedRun(folder, config, result))
 
 
 main = command(

@@ -200,7 +200,7 @@ def recomposed(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     typed = sweep.get("typed") or []
     own = [line for line in sweep.get("overrides") or [] if line.partition("=")[0] not in typed_keys(typed)]
-    return _composed((f"variation={table}/{row}", *own, *typed), files_stamp(pattern="**/*.yaml"))
+    return _composed((f"variation={table}/{row}", *own, *typed), files_stamp())
 
 
 @lru_cache(maxsize=512)
@@ -280,9 +280,9 @@ def row_file(row: str, table: str, conf: Path = CONF) -> Path | None:
     return next(iter(doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)), None)
 
 
-def files_stamp(conf: Path = CONF, pattern: str = "variation/*/*.yaml") -> str:
-    """Changes when the file of a row, or another one that fits the pattern, is added, removed or edited."""
-    states = [file.stat() for file in doors.files(pattern, conf)]
+def files_stamp(conf: Path = CONF) -> str:
+    """Changes when the file of a row, or one that rows may choose, is added, removed or edited."""
+    states = [file.stat() for file in doors.files("**/*.yaml", conf)]
     times = [(state.st_mtime_ns, state.st_size, state.st_ino) for state in states]
     return hashlib.sha256(str(times).encode()).hexdigest()
 

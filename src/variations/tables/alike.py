@@ -9,7 +9,7 @@ from variations.store.atomic import as_typed
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
-from variations.store.row_files import keys_of_option, recomposed
+from variations.store.row_files import keys_of_option, recomposed, stated
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
 
@@ -115,10 +115,14 @@ def _edited_since(row: Row, base: Row) -> str | None:
     A file that both choose, such as a recipe, was edited between their runs.
     """
     differing = changes(base.config, row.config)
-    sides = [recomposed(side.config) if differing else None for side in (base, row)]
-    if sides[0] is None or sides[1] is None:
+    rows = [side.config.get("variation") or {} for side in (base, row)]
+    written = [stated(str(each.get("row")), str(each.get("table"))) for each in rows]
+    if differing.keys() <= written[0].keys() | written[1].keys():  # to compose both takes longer than all else
         return None
-    expected = changes(sides[0], sides[1])
+    before, after = (recomposed(side.config) for side in (base, row))
+    if before is None or after is None:
+        return None
+    expected = changes(before, after)
     left = {key: values for key, values in differing.items() if key not in expected}
     if not left:
         return None

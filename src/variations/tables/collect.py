@@ -17,6 +17,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, in_short, row_
 from variations.system.errors import ConfigError, UserError
 from variations.system.rounding import decimal, whole
 from variations.tasks.base import CurveReader, Measure, TestedRun
+from variations.tasks.intact import damage
 from variations.tasks.task import Task
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
@@ -254,6 +255,14 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
         if not isinstance(config.get(key) or {}, Mapping):
             return f"config.yaml: {key} does not contain keys and values"
     return config_fault(config) or result_fault(result or {}, config.get("task")) or exchanged(config, result or {})
+
+
+def unfit(folder: RunFolder) -> str | None:
+    """Why the files of a tested run do not fit together; None if they do, or if it is no run or not tested yet."""
+    if not folder.exists() or not (result := folder.result()):
+        return None
+    config = folder.config()
+    return misfit(folder, config, result) or damage(TestedRun(folder, config, result))
 
 
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader: Reader) -> Row:

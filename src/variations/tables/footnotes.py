@@ -71,11 +71,12 @@ def star_text(table: Table) -> str:
     """The meaning of the mark `*` at a difference."""
     settings = table.significance
     marked = [line.test for line in table.lines if line.test and line.test.significant]
-    restarts = {test.counts_restarts for test in marked}
-    what = {
-        frozenset({True}): "that covers chance in restarts",
-        frozenset({True, False}): "that covers chance in seeds, or of one seed in its restarts,",
-    }.get(frozenset(restarts), "of the difference of means over seeds that covers chance in seeds")
+    kinds = {test.counts_restarts for test in marked}
+    what = "of the difference of means over seeds that covers chance in seeds"
+    if kinds == {True}:
+        what = "that covers chance in restarts"
+    elif len(kinds) > 1:
+        what = "that covers chance in seeds, or of one seed in its restarts,"
     return (
         f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} ({settings.n:,} resamples, "
         f"seed {settings.seed})"
