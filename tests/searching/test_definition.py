@@ -139,7 +139,15 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["name=foo"], "a search is named by sweep.name=NAME"),
         (["force=true"], "trials are never repeated"),
         (["seed=1,2"], "a search takes seeds=[1,2]"),
-        (["seeds=[]"], "at least one seed"),
+        (["seeds=[]"], "seeds=[] selects no seed"),
+        (["sweep.seeds=[]"], "sweep.seeds=[] leaves no seed to run: name some."),
+        (["seeds=[-1]"], "seeds=[-1]: seeds must be at least 0 and at most 4294967295."),
+        (["seeds=[99999999999]"], "seeds must be at least 0 and at most 4294967295."),
+        (["seeds=[1,1]"], "seeds=[1, 1] names a seed twice: leave the second out."),
+        (["sweep.overrides=['seed=5']"], "`seed` belongs to a command, not to a trial: leave it out of the sweep's"),
+        (["sweep.overrides=['force=true','name=foo']"], "`name`, `force` belongs to a command, not to a trial"),
+        (["sweep.overrides=['seeds=[1,2]']"], "`seeds` belongs to a command, not to a trial"),
+        (["sweep.overrides=['sweep.search.seed=3']"], "`sweep.search` belongs to a command, not to a trial"),
         (["data.lowercase=true,false"], "data.lowercase: dev.bleu depends on it, so trials could not be"),
         (["sweep.search.metrics=[dev_ppl]", "data.vocabulary=400,900"], "data.vocabulary: dev_ppl depends on it"),
         (["trainer.limit_test=5,9"], "trainer.limit_test: dev.bleu depends on it"),
@@ -152,6 +160,20 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
 )
 def test_faults(defined: Callable[..., Definition], arguments: list[str], words: str) -> None:
     assert words in faults(defined, *arguments)
+
+
+@pytest.mark.slow
+def test_overrides_of_trials_cannot_move_them_away_from_their_study() -> None:
+    text = faults(lambda *lines: define(lines), "sweep=search_toy", "sweep.overrides=['sweep.name=zz','runs=x']")
+    place = "conf/variation/quickstart/transformer.yaml and of the sweep's overrides"
+    assert f"`runs`, `sweep.name` belongs to a command, not to a trial: leave it out of {place}." in text
+
+
+@pytest.mark.slow
+def test_a_pruner_counts_the_seeds_that_are_run(defined: Callable[..., Definition]) -> None:
+    words = ("sweep.search.pruner.kind=median", "trainer.val_bleu=10")
+    assert defined("seed=3", "sweep.seeds=[1,2]", *words).seeds == (3,)
+    assert "one seed per trial" in faults(defined, "sweep.seeds=[1,2]", *words)
 
 
 @pytest.mark.slow

@@ -71,6 +71,8 @@ def test_forms(key: str, value: Any, wanted: dict[str, Any]) -> None:
         ("model.dropout", "interval(0.3,0.1)", "start 0.3 must be less than its end 0.1"),
         ("model.dropout", {"low": 0, "high": 0.1}, "is not a space: write interval(0,0.3)"),
         ("model.dropout", "tag(lgo, interval(0,0.3))", "tag lgo is unknown; valid: log"),
+        ("recipe.warmup", "tag(log, range(50, 450, 50))", "a tag (log) applies to an interval only, not to a range or"),
+        ("model.dropout", "tag(log, choice(0.1, 0.2))", "a tag (log) applies to an interval only, not to a range or"),
         ("model.dropout", "interval(0,inf)", "both finite"),
         ("model.dropout", "tag(log, interval(0,0.3))", "must start above 0"),
         ("model.N", "range(1, 4, 0.5)", "takes only whole numbers"),

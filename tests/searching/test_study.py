@@ -299,6 +299,19 @@ def test_trials_without_their_study_are_not_mixed_with_a_new_one(tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_copies_of_trials_and_runs_by_hand_are_no_trials(tmp_path: Path, defined: Make) -> None:
+    (tmp_path / "probe/trial0.bak/seed1").mkdir(parents=True)
+    study = Study(defined())
+    reserved = study.reserve("me")
+    assert reserved is not None
+    finish(study, reserved[0], 1.0)
+    trial = tmp_path / f"probe/trial{reserved[0]}"
+    shutil.copytree(trial / "seed1", trial / "seed1.bak")
+    shutil.copytree(trial, tmp_path / "probe/trial7.bak")
+    assert [found.state.name for found in Study(defined()).trials()] == ["COMPLETE"]
+
+
+@pytest.mark.slow
 def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> None:
     definition = defined()
     proposals(Study(definition), lambda values: 1.0, 1)

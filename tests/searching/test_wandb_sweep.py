@@ -76,6 +76,14 @@ def test_hyperband_is_wandbs_own_from_the_first_validation_if_validations_log_th
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("trials", "cap"), [("2", 4), ("16", None), ("null", None)])
+def test_a_part_of_a_grid_keeps_its_total(trials: str, cap: int | None) -> None:
+    given = ["model.dropout=0", "recipe.lr=0.5", "sweep.search.sampler=grid", "sweep.search.pruner.kind=none"]
+    facts = written("sweep=search_toy", "seeds=[1,2]", *given, f"sweep.search.trials={trials}")
+    assert (facts["method"], facts.get("run_cap")) == ("grid", cap)  # of 8 × 2 cells, each with two seeds
+
+
+@pytest.mark.slow
 def test_what_wandb_has_no_word_for_is_said() -> None:
     with pytest.raises(ConfigError, match="one metric"):
         sweep_yaml(["sweep=search_pareto"])

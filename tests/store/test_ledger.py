@@ -541,6 +541,33 @@ def test_a_forced_run_continues_an_unfinished_attempt_only_if_that_can_take_its_
     assert workplace(folder.path) == folder.path
 
 
+def test_a_forced_run_continues_its_own_attempt_also_if_another_configuration_has_a_newer_one(
+    folder: RunFolder,
+) -> None:
+    mine, other = changed(), changed(beam=7)
+    for config in (mine, other):
+        attempt = RunFolder(workplace(folder.path, config)).create(asdict(config))
+        attempt.measurements.append({"step": 10})
+        checkpoint(attempt, 10)
+        attempt.set_status("interrupted", "x", checkpoint=10)
+    assert [attempt.path.name for attempt in attempts(folder.path)] == ["seed1", "seed1-attempt2"]
+    assert workplace(folder.path, mine) == folder.path
+    assert workplace(folder.path, other).name == "seed1-attempt2"
+    attempt.write_result({"steps": 10})
+    attempt.set_status("finished")
+    assert workplace(folder.path, mine).name == "seed1-attempt3"  # of seed1, tables would not show the result
+
+
+def test_a_trial_run_does_not_hide_an_interrupted_one(folder: RunFolder) -> None:
+    trial = TranslationConfig(force=True)
+    trial.debug.name = "limit"
+    assert workplace(folder.path, trial).name == "seed1-attempt2"  # nothing is lost yet
+    checkpoint(folder, 10)
+    folder.set_status("interrupted", "x", checkpoint=10)
+    with pytest.raises(UserError, match="is finished or can be continued, and tables would show the quick check"):
+        workplace(folder.path, trial)
+
+
 def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"There is no run in .*: it has no config\.yaml"):
         RunFolder.open(tmp_path / "nothing")

@@ -275,6 +275,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             ["sweep=quickstart", "sweep.overrides=['name=foo']"],
             "row transformer: `name` belongs to a command, not to a row: leave it out of",
         ),
+        (
+            ["sweep=quickstart", "seed=3", "sweep.overrides=['seed=5','sweep.seeds=[7]']"],
+            "row transformer: `seed`, `sweep.seeds` belongs to a command, not to a row: leave it out of",
+        ),
         (["recipe.lr=interval(0,1)"], "or search it (docs/search.md), with sweep.name=NAME sweep.search.trials=N"),
         (
             [f"data.train={'x' * 60},{'y' * 60}", f"data.dev={'z' * 60},b"],

@@ -167,13 +167,7 @@ def _sweep(config: RunConfig) -> list[Fault]:
         found.append(Fault(("rows",), f"rows={config.rows} names a row twice: leave the second out."))
     if config.rows == []:
         found.append(Fault(("rows",), "rows=[] selects no row: name some, or leave it out for all."))
-    if config.seeds == []:
-        found.append(Fault(("seeds",), "seeds=[] selects no seed: name some, or leave it out."))
-    for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
-        if wrong := seeds_fault(key, seeds):
-            found.append(Fault((key,), wrong))
-        if len(set(seeds)) < len(seeds):
-            found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
+    found += seed_faults(config)
     if config.variation.quoted:
         text = (
             f"variation={config.variation.table}/{config.variation.row} is a published figure of another system, "
@@ -188,6 +182,19 @@ def _sweep(config: RunConfig) -> list[Fault]:
         if config.variation.task == DEFAULT:
             text += f" If its file is yours, write `task: {config.task}` below `variation:` there."
         found.append(Fault(("variation.task",), text))
+    return found
+
+
+def seed_faults(config: RunConfig) -> list[Fault]:
+    """What is wrong with the lists of seeds of a sweep: out of bounds, named twice, or none."""
+    found = []
+    if config.seeds == []:
+        found.append(Fault(("seeds",), "seeds=[] selects no seed: name some, or leave it out."))
+    for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
+        if wrong := seeds_fault(key, seeds):
+            found.append(Fault((key,), wrong))
+        if len(set(seeds)) < len(seeds):
+            found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     return found
 
 

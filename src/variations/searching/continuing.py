@@ -1,13 +1,16 @@
 """Whether a study may continue: with this definition, in this store, with these texts and own code."""
 
 import json
+import re
 import secrets
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import load, to_dict
+from variations.configuration.places import SEED_FOLDER
 from variations.searching.definition import TRIAL, Definition
 from variations.store import inputs
 from variations.store.atomic import read_regular, told_if_unwritable, write_text
@@ -79,8 +82,8 @@ def _other_inputs(definition: Definition, study: Any) -> list[str]:
 
     Nor can it if it has finished trials but none of their runs, from which this would be seen.
     """
-    folders = [RunFolder(path.parent) for path in definition.home.glob(f"{TRIAL}[0-9]*/seed*/config.yaml")]
-    begun = [folder for folder in folders if folder.begun()]
+    runs = (path.parent for trial in _trials(definition) for path in trial.glob("seed*/config.yaml"))
+    begun = [folder for path in runs if SEED_FOLDER.fullmatch(path.name) and (folder := RunFolder(path)).begun()]
     if not begun:
         states = [trial.state.name for trial in study.get_trials(deepcopy=False)]
         finished, counted = states.count("COMPLETE"), len(states) - states.count("WAITING")
@@ -175,7 +178,12 @@ def _token(definition: Definition) -> str | None:
 
 def trial_folders(definition: Definition) -> list[str]:
     """Names of the folders of trials in this store, sorted."""
-    return sorted(path.name for path in definition.home.glob(f"{TRIAL}[0-9]*") if path.is_dir())
+    return sorted(path.name for path in _trials(definition))
+
+
+def _trials(definition: Definition) -> list[Path]:
+    """Folders of trials; others with similar names, such as copies of them, are not."""
+    return [p for p in definition.home.glob(f"{TRIAL}[0-9]*") if re.fullmatch(rf"{TRIAL}\d+", p.name) and p.is_dir()]
 
 
 def refuse_orphans(definition: Definition) -> None:

@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from variations.configuration.compose import compose_node, compose_run, frozen_loader, loader, to_config, to_dict
-from variations.configuration.faults import check
+from variations.configuration.faults import check, seed_faults
 from variations.configuration.foreign import filled
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import leaf_keys, typed_keys
@@ -29,7 +29,7 @@ from variations.store.identity import covered, flatten, identity
 from variations.store.row_files import keys_of_option
 from variations.store.rows import load_row
 from variations.sweeping.grid_jobs import by_key, text_of
-from variations.sweeping.table_jobs import overrides_of_file
+from variations.sweeping.table_jobs import command_fault, overrides_of_file, seeds_of
 from variations.system.errors import ConfigError
 from variations.tasks.task import validated_on
 
@@ -148,7 +148,8 @@ def define(arguments: tuple[str, ...]) -> Definition:
     typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
     shared = [text_of(o) for o in typed.values()]
     head = compose_run(shared)
-    problems = [*_line_faults(given, head)]
+    seeds = seeds_of(head, typed)
+    problems = [*_line_faults(given, head, seeds)]
     space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
     task = task_of_trials(head)
     keys = leaf_keys(schema_of(task.name))
@@ -167,8 +168,8 @@ def define(arguments: tuple[str, ...]) -> Definition:
     if unknown := task.metric_fault(head.sweep.metric):  # which the table of the trials will have
         problems.append(f"sweep.metric: {unknown}")
     listed = [text_of(o) for key, o in typed.items() if key not in keys and isinstance(o.value(), list)]
-    problems += _settings_faults(head, dimensions, problems, listed)
-    return _composed(head, shared, dimensions, objectives, problems)
+    problems += _settings_faults(head, dimensions, problems, listed, seeds)
+    return _composed(head, shared, dimensions, objectives, seeds, problems)
 
 
 def task_of_trials(head: RunConfig) -> Any:
@@ -184,6 +185,7 @@ def _composed(
     shared: list[str],
     dimensions: list[Dimension],
     objectives: list[Objective],
+    seeds: list[int],
     problems: list[str],
 ) -> Definition:
     settings = head.sweep.search
@@ -191,7 +193,6 @@ def _composed(
     if (name := settings.baseline) is not None and name not in valid:
         text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
         raise ConfigError([*problems, f"sweep.search.baseline={name}: {text}"])
-    typed = typed_keys(shared)
     own = overrides_of_file(head.sweep.overrides, shared, task_of_trials(head).name)
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
     kept = [line for line in shared if typed_keys([line]).keys().isdisjoint(("rows", "seeds", "seed"))]
@@ -202,6 +203,8 @@ def _composed(
     if settings.baseline is not None and base.variation.quoted:
         text = "is a published figure of another system, not a run."
         problems.append(f"sweep.search.baseline={settings.baseline} {text}")
+    if said := command_fault(base, head, "trial", start[0].replace("=", "/") if start else None):
+        problems.append(said)
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
@@ -211,7 +214,6 @@ def _composed(
     problems += _unlike_validations(base, ends)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
-    seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
     return Definition(
         name=head.sweep.name or "",
         settings=settings,
@@ -250,7 +252,7 @@ def _which(changed: Sequence[str], searched: str) -> str:
     return "it" if searched in changed else f"{', '.join(changed)}, which it sets"
 
 
-def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
+def _line_faults(given: Mapping[str, Override], head: RunConfig, seeds: Sequence[int]) -> list[str]:
     found = []
     if head.rows is not None:
         found.append("rows=… selects rows of a table, and this sweep is a search: leave it out.")
@@ -265,14 +267,13 @@ def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
             found.append(f"{given[key].input_line} lists several values: a search takes seeds=[1,2] and one sweep.")
     if head.sweep.name is None:
         found.append("sweep.name is not set: a search keeps its trials in runs/NAME/; set sweep.name=NAME.")
-    seeds = head.seeds if head.seeds is not None else head.sweep.seeds
-    if not seeds:
-        found.append("seeds is empty: a trial needs at least one seed.")
-    return found
+    if not seeds and head.seeds is None:
+        found.append("sweep.seeds=[] leaves no seed to run: name some.")
+    return [*found, *(fault.text for fault in seed_faults(head))]
 
 
 def _settings_faults(
-    head: RunConfig, dimensions: list[Dimension], known: list[str], listed: Sequence[str]
+    head: RunConfig, dimensions: list[Dimension], known: list[str], listed: Sequence[str], seeds: Sequence[int]
 ) -> list[str]:
     """`listed` are overrides whose value is a list, of keys that the schema does not know."""
     settings, found = head.sweep.search, []
@@ -294,17 +295,16 @@ def _settings_faults(
     storage = settings.storage or ""
     if "://" in storage and not storage.startswith("sqlite:///"):
         found.append(f"sweep.search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
-    return [*found, *_pruner_faults(head)]
+    return [*found, *_pruner_faults(head, seeds)]
 
 
-def _pruner_faults(head: Any) -> list[str]:
+def _pruner_faults(head: Any, seeds: Sequence[int]) -> list[str]:
     settings, found = head.sweep.search, []
     kind = settings.pruner.kind
     if kind == "none":
         return []
     if len(settings.metrics) > 1:
         found.append(f"sweep.search.pruner.kind={kind} works with a single metric: use none.")
-    seeds = head.seeds if head.seeds is not None else head.sweep.seeds
     if len(seeds) > 1:
         found.append(f"sweep.search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
     return found

@@ -179,6 +179,10 @@ def from_override(override: Override, whole: bool, problems: list[str]) -> Dimen
         problems: Faults are added here.
     """
     key, sweep = override.key_or_group, override._value
+    if isinstance(sweep, ChoiceSweep | RangeSweep) and sweep.tags:
+        tags = ", ".join(sorted(sweep.tags))
+        problems.append(f"{key}: a tag ({tags}) applies to an interval only, not to a range or choices: leave it out.")
+        return None
     if isinstance(sweep, ChoiceSweep):
         return _choices(key, [_plain(element) for element in sweep.list], problems)
     if isinstance(sweep, RangeSweep):

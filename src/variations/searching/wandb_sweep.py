@@ -4,6 +4,7 @@ Each agent calls `train.py` with one combination, so that runs have the same fol
 with `--multirun`. W&B keeps no leases and does not retry.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,8 +81,9 @@ def _search(definition: Definition) -> dict[str, Any]:
     task = named(definition.base.task)
     facts = _sweep(definition.name, method, project, fixed, parameters)
     facts["metric"] = {"name": metric_name(task, objective.key), "goal": objective.direction}
-    if method != "grid":
-        facts["run_cap"] = definition.total
+    cells = math.prod(dimension.cells() or 1 for dimension in definition.dimensions)
+    if method != "grid" or definition.total < cells:
+        facts["run_cap"] = definition.total * len(definition.seeds)
     if settings.pruner.kind == "hyperband" and validated(task, objective.key):  # validations log this metric
         # W&B counts the values of the metric that a run has logged, one a validation; eta is 3 as in Optuna.
         facts["early_terminate"] = {"type": "hyperband", "min_iter": 1, "eta": 3}

@@ -85,21 +85,29 @@ def next_attempt(path: Path | str) -> Path:
 def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
     """Where the run of `path` (seed<k>) is to be executed: in the latest attempt, or if `config.force`, in a new one.
 
-    With `force`, the newest attempt is continued if `config` can do that. Makes no folder.
+    With `force`, the newest unfinished attempt that `config` can continue is taken, if no newer one is finished, which
+    would be read in its place. Makes no folder.
 
     Raises:
-        UserError: With `force`, a quick check (`debug`) would hide a finished one.
+        UserError: With `force`, a quick check (`debug`) would hide a run that is finished, or keep it from continuing.
     """
     if config is None or not config.force:
         found = latest(path)
         return found.path if found is not None else Path(path)
     family = attempts(path)
-    if config.debug.name and any(other.finished() and not _is_trial(other) for other in family):
+    if config.debug.name and any(
+        (other.finished() or other.has_checkpoint()) and not _is_trial(other) for other in family
+    ):
         raise UserError(
-            f"{path} has a finished run, and tables would show the quick check (debug={config.debug.name}) in its "
-            "place: give that another name (name=…, a sweep: sweep.name=…)."
+            f"{path} has a run that is finished or can be continued, and tables would show the quick check "
+            f"(debug={config.debug.name}) in its place: give that another name (name=…, a sweep: sweep.name=…)."
         )
-    return family[-1].path if family and _continues(family[-1], config) else next_attempt(path)
+    for folder in reversed(family):
+        if _continues(folder, config):
+            return folder.path
+        if _finished(folder):
+            break
+    return next_attempt(path)
 
 
 def _is_trial(folder: RunFolder) -> bool:

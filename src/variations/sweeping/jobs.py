@@ -70,9 +70,10 @@ def _circles_of_weights(configs: Mapping[str, Any]) -> list[str]:
         while (source := sources[circle[-1]]) in sources and source not in circle:
             circle.append(source)
         if source == row:
-            whose = "each other's" if len(circle) > 1 else "its own"
-            text = "remove `reuse` from a file of theirs, or leave out variation.reuse, if you typed it"
-            fault = f"{listed_rows(circle)}: variation.reuse: would test {whose} weights: {text}."
+            several = len(circle) > 1
+            whose, file = ("each other's", "the file of one of them") if several else ("its own", "its file")
+            advice = f"remove `reuse` from {file}, or leave out variation.reuse, if you typed it"
+            fault = f"{listed_rows(circle)}: variation.reuse: would test {whose} weights: {advice}."
             found.setdefault(frozenset(circle), fault)
     return list(found.values())
 

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def table_jobs(given: dict[str, Override]) -> list[Job]:
         raise ConfigError(faults_of_file)
     head = compose_run(sound)
     points = combinations(axes)  # one empty point if there are none
-    seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
+    seeds = seeds_of(head, given)
     problems = [*name_faults(given), *faults_of_file]
     try:
         rows, unknown = rows_and_faults(head)
@@ -113,9 +113,7 @@ def _composed(
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
-        if of_command := [*_keys_of_a_command(config, head)]:
-            place = f"{shown_option(f'variation/{reference}')} and of the sweep's overrides"
-            said = f"`{'`, `'.join(of_command)}` belongs to a command, not to a row: leave it out of {place}."
+        if said := command_fault(config, head, "row", f"variation/{reference}"):
             problems.append(f"row {row}: {said}")
             continue
         if config.variation.row is None and config.name is None:
@@ -137,12 +135,31 @@ def _composed(
     return found, problems + shared_folders(homes, advice)
 
 
-def _keys_of_a_command(config: RunConfig, head: RunConfig) -> Iterator[str]:
-    """The keys by which a row would be stored or run in another way than its sweep."""
+def command_fault(config: RunConfig, head: RunConfig, kind: str, option: str | None) -> str | None:
+    """Keys of a row or a trial that would be ignored, or store or run it in another way than its sweep; None if none.
+
+    Args:
+        config: The row, or what trials share, without the rows and seeds that were typed.
+        head: The sweep's own configuration.
+        kind: `row` or `trial`.
+        option: The file that the configuration starts from, `variation/TABLE/ROW`; None if there is none.
+    """
     own: dict[str, tuple[Any, Any]] = {key: (getattr(config, key), None) for key in ("rows", "seeds")}
+    own |= {"seed": (config.seed, RunConfig.seed)}
     own |= {key: (getattr(config, key), getattr(head, key)) for key in ("name", "runs", "force")}
-    own["sweep.name"] = config.sweep.name, head.sweep.name
-    yield from (key for key, (value, expected) in own.items() if value != expected)
+    own |= {
+        f"sweep.{key}": (getattr(config.sweep, key), getattr(head.sweep, key)) for key in ("name", "seeds", "search")
+    }
+    found = "`, `".join(key for key, (value, expected) in own.items() if value != expected)
+    place = "the sweep's overrides" if option is None else f"{shown_option(option)} and of the sweep's overrides"
+    return f"`{found}` belongs to a command, not to a {kind}: leave it out of {place}." if found else None
+
+
+def seeds_of(head: RunConfig, typed: Collection[str]) -> list[int]:
+    """The seeds of each row or trial; `typed`: the keys of the command."""
+    if head.seeds is not None:
+        return head.seeds
+    return [head.seed] if "seed" in typed else head.sweep.seeds
 
 
 def _with_its_file(fault: str) -> str:
