@@ -19,7 +19,7 @@ folder = RunFolder(Path(sys.argv[1]))
 config = folder.config()
 home = folder.path.parents[1]
 with hold(folder.path, seconds=config["sweep"]["lease_seconds"], key=Process.of().key):
-    if folder.state() == "finished":
+    if folder.finished():
         sys.exit(0)
     folder.set_status("running", step=0)
     with (home / "order.txt").open("a") as file:

@@ -176,6 +176,26 @@ def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_pa
 
 
 @pytest.mark.slow
+def test_a_finished_trial_whose_result_is_lost_is_continued(
+    defined: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged result counts as lost. The study keeps its values, and a trial that is whole is left alone."""
+    definition = defined(sweep__search__trials=3, **SHORT)
+    Search(definition, QuickPool()).run()
+    before = [trial.value for trial in Study(definition).trials()]
+    results = [tmp_path / f"probe/trial{number}/seed1/result.json" for number in range(3)]
+    contents = [path.read_bytes() for path in results]
+    results[0].unlink()
+    results[2].write_text("{")
+    pool = QuickPool()
+    Search(definition, pool).run()
+    assert sorted(pool.started) == ["trial0-seed1", "trial2-seed1"]
+    assert [path.read_bytes() for path in results] == contents
+    assert [trial.value for trial in Study(definition).trials()] == before
+    assert "trial 0: a result of its runs is missing, so they are continued." in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     definition = defined(sweep__search__trials=2, **SHORT)
     study = Study(definition)

@@ -462,3 +462,30 @@ def test_rows_between_whose_runs_a_recipe_was_edited_are_told(
     note = "differs from its base row in recipe.lr 0.25→0.5, which their files do not say: one was edited since"
     assert (note in line.notes) == told
     assert any("recipe.lr" in text for text in line.notes)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ("overrides: [recipe=quick, data.root=/there]", None),
+        ("overrides: [recipe=quick, recipe.lr=0.2]", "nothing where its sweep's file now has recipe.lr=0.2"),
+        ("overrides: [size=tiny]", "recipe=quick where its sweep's file now has size=tiny"),
+        ("defaults: [older, _self_]", "nothing where its sweep's file now has recipe.lr=0.3"),
+        ("overrides: 5", None),
+    ],
+)
+def test_overrides_of_a_sweeps_file_that_were_edited_since_are_told(
+    now: str, told: str | None, make_run: Any, store: Path, configuration: Any, config_dir: Path
+) -> None:
+    """What was typed replaces them, and where the data are does not count."""
+    (config_dir / "sweep").mkdir(parents=True, exist_ok=True)
+    (config_dir / "sweep/older.yaml").write_text("name: older\noverrides: [recipe=quick, recipe.lr=0.3]\n")
+    (config_dir / "sweep/mine.yaml").write_text(f"name: mine\n{now}\n")
+    sweep: dict[str, Any] = {"variation__table": "mine", "sweep__name": "mine"}
+    sweep |= {"sweep__overrides": ["recipe=quick", "data.root=/here"]}
+    for typed, note in (([], told), (["recipe.lr=0.1", "recipe=base", "size=small"], None)):
+        make_run("mine", "one", 1, 31.0, config=configuration(**sweep, sweep__typed=typed))
+        (line,) = build(define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store), store).lines
+        found = [text.removeprefix("finished with ") for text in line.notes if text.startswith("finished with")]
+        assert found == [note] * bool(note)
+        shutil.rmtree(store / "mine")

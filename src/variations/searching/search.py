@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from variations.searching.definition import Definition
-from variations.searching.show import Show
+from variations.searching.definition import TRIAL, Definition
+from variations.searching.show import Show, last_attempts
 from variations.searching.study import Study
 from variations.store.lease import Watch, hold, read
 from variations.store.naming import run_folder
@@ -69,6 +69,7 @@ class Search:
         place = self.definition.home / SEARCHES / self.owner
         with hold(place, seconds=self.definition.base.sweep.lease_seconds), self.show:
             try:
+                self._test_again()
                 while not self._done():
                     self.step()
                     time.sleep(POLL)
@@ -103,6 +104,14 @@ class Search:
         most = self.definition.base.sweep.most
         room = self.pool.room() if most is None else min(self.pool.room(), most - len(at_work))
         return room - len(waiting)
+
+    def _test_again(self) -> None:
+        """Continue the runs of finished trials that have lost their results; the study keeps the trials' values."""
+        for trial in self.study.trials():
+            home = self.definition.home / f"{TRIAL}{trial.number}"
+            if trial.state.name == "COMPLETE" and not all(run.finished() for run in last_attempts(home)):
+                self.show.say(f"trial {trial.number}: a result of its runs is missing, so they are continued.")
+                self._begin(trial.number, trial.params)
 
     def _begin(self, number: int, values: dict[str, Any]) -> None:
         """Start the runs of a trial; an invalid combination of values is a failed trial."""

@@ -111,7 +111,7 @@ def _departures(study: Study, number: int) -> list[str]:
     """Why a trial's values are not those of a whole training, or are of networks that are not trained."""
     found: dict[str, None] = {}
     tested = []
-    for folder in _last_attempts(study.definition.home / f"{TRIAL}{number}"):
+    for folder in last_attempts(study.definition.home / f"{TRIAL}{number}"):
         try:
             config, result = folder.config(), folder.result()
         except UserError as error:
@@ -125,7 +125,7 @@ def _departures(study: Study, number: int) -> list[str]:
     return [*found]
 
 
-def _last_attempts(home: Path) -> list[RunFolder]:
+def last_attempts(home: Path) -> list[RunFolder]:
     """The runs of a trial, of each seed the last attempt."""
     folders = sorted(map(RunFolder, home.glob("seed*")), key=lambda folder: (folder.seed, folder.attempt))
     return [*{folder.seed: folder for folder in folders}.values()]

@@ -297,9 +297,10 @@ class Study:
         return None
 
     def repeats(self, number: int) -> bool:
-        """Whether a finished trial has the values of this one."""
+        """Whether another trial, a finished one, has the values of this one."""
         trials = self.trials()
-        return any(other.params == trials[number].params for other in trials if other.state.name == "COMPLETE")
+        finished = [other for other in trials if other.state.name == "COMPLETE" and other.number != number]
+        return any(other.params == trials[number].params for other in finished)
 
     def running(self) -> dict[int, str | None]:
         """Open trials, each with the search process that owns it."""

@@ -19,6 +19,7 @@ from variations.system.errors import UserError
 from variations.system.terminal import status_line
 from variations.tables.alike import (
     differing,
+    edited_overrides,
     listed,
     other_code,
     other_inputs,
@@ -314,22 +315,23 @@ def unlike(row: Row) -> list[str]:
 
 
 def _edited(row: Row) -> list[str]:
-    """What has changed in the row's file since the row was run; empty for a quick check."""
+    """What has changed in the files of a row and of its sweep since it was run; empty for a quick check."""
     variation = row.config.get("variation") or {}
     table, debug = variation.get("table"), (row.config.get("debug") or {}).get("name")
     if not row.finished or not table or debug:
         return []
+    notes = [note] if (note := edited_overrides(row)) else []
     own = row.definition.row.partition(",")[0]  # without the point of a crossed table
     found = edited(own, str(row.definition.table or table), row.config)
     words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
     if found:
-        return [f"finished with another configuration than its file has now: {words}"]
+        return [*notes, f"finished with another configuration than its file has now: {words}"]
     now = fingerprint(own, str(table), row.config)
     known = {run.result.get("row_file") for run in row.finished} - {None}
     # A file that was copied from another table may still name that one, whose file the run has looked up.
     if known and now and row.definition.table in (None, table) and known != {now}:
-        return ["finished before its file was edited, which now sets or chooses something else"]
-    return []
+        return [*notes, "finished before its file was edited, which now sets or chooses something else"]
+    return notes
 
 
 def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None) -> Figure:
