@@ -14,7 +14,7 @@ from variations.store.rows import define
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
-from variations.tables.table import Table, build, document
+from variations.tables.table import Table, build, caveats, document
 
 Configure = Callable[..., dict[str, Any]]
 WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
@@ -489,3 +489,29 @@ def test_overrides_of_a_sweeps_file_that_were_edited_since_are_told(
         found = [text.removeprefix("finished with ") for text in line.notes if text.startswith("finished with")]
         assert found == [note] * bool(note)
         shutil.rmtree(store / "mine")
+
+
+def test_seeds_that_were_computed_in_another_way_count_as_trained_alike(
+    make_run: Any, store: Path, configuration: Any
+) -> None:
+    """The way is told, but it is no reason to leave a row out; a budget is."""
+    make_run("mine", "one", 1, 31.0, config=configuration())
+    make_run("mine", "one", 2, 31.0, config=configuration(seed=2, trainer__accelerator="gpu", trainer__max_nan_steps=3))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"]), store=store), store).lines
+    assert line.notes == ("computed with trainer.accelerator cpu→gpu, trainer.max_nan_steps 0→3 from seed 1 to 2",)
+    assert caveats(line.row) == []
+    make_run("mine", "one", 3, 31.0, config=configuration(seed=3, trainer__accelerator="gpu", trainer__max_steps=5))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"]), store=store), store).lines
+    (told,) = caveats(line.row)
+    assert told.startswith("its seeds were not trained alike: steps 100000→5 from seed 1 to 3")
+
+
+def test_a_row_that_was_computed_in_another_way_than_its_base_row_is_compared(make_run: Any, store: Path) -> None:
+    for row, words in (("transformer", []), ("weighted", ["trainer.strategy=ddp", "trainer.compile=true"])):
+        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
+        config["sweep"] |= {"overrides": [], "typed": []}
+        make_run("quickstart", row, 1, 30.0, config=config)
+    rows = ["transformer", "weighted"]
+    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    assert line.changed["trainer.compile"] == (False, True)
+    assert line.notes == ()

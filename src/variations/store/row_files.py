@@ -144,6 +144,16 @@ WATCHED = ("trainer.val_every", "trainer.val_bleu")
 """Keys that do so where a callback, such as early stopping, acts on the validations."""
 
 
+def is_computing(key: str, *, callbacks: bool) -> bool:
+    """Whether a key of the trainer only says how a run is computed, and changes its result by no more than rounding.
+
+    Args:
+        key: Dotted.
+        callbacks: Whether the run has any; they may act on its validations.
+    """
+    return covered(key, ["trainer"]) and not covered(key, [*SHAPING, "trainer.extra", *(WATCHED if callbacks else ())])
+
+
 def shapes_the_run(line: str, task: str, *, callbacks: bool) -> bool:
     """Whether an override may change the result of a run, which has `callbacks` or not, by more than rounding."""
     names = typed_keys([line])

@@ -10,7 +10,7 @@ from variations.store.atomic import as_typed
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
-from variations.store.row_files import keys_of_option, mapping, recomposed, shapes_the_run, stated
+from variations.store.row_files import is_computing, keys_of_option, mapping, recomposed, shapes_the_run, stated
 from variations.system.errors import UserError
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
@@ -125,7 +125,12 @@ def _edited_since(row: Row, base: Row) -> str | None:
     if before is None or after is None:
         return None
     expected = changes(before, after)
-    left = {key: values for key, values in differing.items() if key not in expected}
+    callbacks = any(side.config.get("callbacks") for side in (row, base))
+    left = {
+        key: values
+        for key, values in differing.items()
+        if key not in expected and not is_computing(key, callbacks=callbacks)
+    }
     if not left:
         return None
     words = in_words(left, row.config)

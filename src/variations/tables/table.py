@@ -13,7 +13,7 @@ from variations.store.atomic import is_number
 from variations.store.differences import SAME, changes, in_words
 from variations.store.inputs import LOST
 from variations.store.ledger import RunFolder
-from variations.store.row_files import edited, fingerprint, shapes_the_run
+from variations.store.row_files import edited, fingerprint, is_computing, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
 from variations.system.terminal import status_line
@@ -28,7 +28,18 @@ from variations.tables.alike import (
     unversioned,
 )
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references
-from variations.tables.collect import DISK, Reader, Row, collect, of_other_task, paired, row_hours, summary, table_task
+from variations.tables.collect import (
+    DISK,
+    Reader,
+    Row,
+    SeedRun,
+    collect,
+    of_other_task,
+    paired,
+    row_hours,
+    summary,
+    table_task,
+)
 from variations.tables.correlation import spearman
 from variations.tables.departures import departures, seeds_named
 from variations.tables.footnotes import convention, remarks
@@ -258,7 +269,7 @@ def _conventions(row: Row, measure: Measure) -> set[str]:
 
 
 def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
-    notes = [*caveats(row), *_newer_attempts(row)]
+    notes = [*caveats(row), *_computed_otherwise(row), *_newer_attempts(row)]
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     if other := of_other_task(row, task):
@@ -300,8 +311,7 @@ def unlike(row: Row) -> list[str]:
     groups: dict[str, list[str]] = {}
     finished = row.finished
     for run in finished[1:]:
-        first = finished[0].config
-        changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
+        changed, _ = _changed_between(finished[0], run)
         if changed:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
         elif LOST in (names := differing(finished[0], run)):
@@ -312,6 +322,26 @@ def unlike(row: Row) -> list[str]:
             groups.setdefault("another number of parameters", []).append(str(run.seed))
     words = [f"{text} from seed {finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
     return [f"its seeds were not trained alike: {'; '.join(words)}"] if words else []
+
+
+def _computed_otherwise(row: Row) -> list[str]:
+    """In which keys of the trainer that change no result, rounding apart, the row's seeds differ."""
+    groups: dict[str, list[str]] = {}
+    for run in row.finished[1:]:
+        if other := _changed_between(row.finished[0], run)[1]:
+            groups.setdefault(in_words(other, run.config), []).append(str(run.seed))
+    first = row.finished[0].seed if groups else None
+    return [f"computed with {text} from seed {first} to {', '.join(seeds)}" for text, seeds in groups.items()]
+
+
+def _changed_between(first: SeedRun, run: SeedRun) -> tuple[dict[str, tuple[Any, Any]], dict[str, tuple[Any, Any]]]:
+    """Keys, the seed apart, in which two runs differ: of the experiment, and of the way in which it is computed."""
+    if {**first.config, "seed": run.seed} == run.config:
+        return {}, {}
+    found = changes(first.config, run.config)
+    callbacks = any(each.config.get("callbacks") for each in (first, run))
+    how = {key: value for key, value in found.items() if is_computing(key, callbacks=callbacks)}
+    return {key: value for key, value in found.items() if key not in how}, how
 
 
 def _edited(row: Row) -> list[str]:
