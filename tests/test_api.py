@@ -137,6 +137,8 @@ def test_what_cannot_be_translated_is_told(tmp_path: Path) -> None:
         run.translate("a cat")
     with pytest.raises(TypeError, match="translate needs lines of text, not None"):
         run.translate(["a cat", None])
+    with pytest.raises(TypeError, match=r"an integer for beam and a number for alpha, not 2\.5 and 'x'"):
+        run.translate(["a cat"], beam=2.5, alpha="x")
     with pytest.raises(ConfigError) as told:
         named("translation").answering(RunFolder(tmp_path), config, None, beam=0, alpha=float("nan"))
     assert told.value.faults == ["beam=0: must be at least 1.", "alpha=nan: must be a finite number."]

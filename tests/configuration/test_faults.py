@@ -173,6 +173,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "runs": ({"runs": " "}, "runs is empty"),
     "name": ({"name": ".."}, "name='..' cannot name a folder"),
     "name with a slash": ({"name": "a/b"}, "name='a/b' cannot name a folder: use no slash"),
+    "name of the folder of single runs": ({"sweep__name": "single"}, "sweep.name=single: the folder of runs outside"),
     "sweep's name": ({"sweep__name": "../x"}, "sweep.name='../x' cannot name a folder"),
     "seed's name": ({"name": "seed3"}, "name=seed3: folders of single seeds have such names"),
     "seed's row": ({"variation__row": "seed3-attempt2"}, "variation.row=seed3-attempt2: folders of single seeds"),

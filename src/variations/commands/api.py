@@ -65,13 +65,15 @@ class TrainedRun:
 
         Raises:
             UserError: The run's checkpoint or vocabulary is missing, or a setting of the search is invalid.
-            TypeError: A single string is given, of which each letter would be a line.
+            TypeError: A single string is given, of which each letter would be a line; or another type than these.
         """
         if isinstance(lines, str):
             raise TypeError(f"translate needs a list of lines: [{lines!r}], not {lines!r}")
         lines = list(lines)
         if wrong := [line for line in lines if not isinstance(line, str)]:
             raise TypeError(f"translate needs lines of text, not {wrong[0]!r}")
+        if not isinstance(beam, int | None) or not isinstance(alpha, int | float | None):
+            raise TypeError(f"translate needs an integer for beam and a number for alpha, not {beam!r} and {alpha!r}")
         from variations.configuration.tasks import named
         from variations.store.ledger import RunFolder
 

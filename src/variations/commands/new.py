@@ -9,9 +9,10 @@ import yaml
 
 from variations.commands.cli import fail
 from variations.configuration.doors import installed
-from variations.configuration.places import CONF, IN_CHECKOUT, spelled
+from variations.configuration.places import CONF, IN_CHECKOUT, folder_fault, spelled
 from variations.configuration.places import SWEEPS as LINK
 from variations.store.atomic import destination, write_text
+from variations.store.naming import GRID
 from variations.system.errors import UserError
 
 SWEEPS = LINK.resolve()
@@ -69,6 +70,11 @@ def create(name: str, rows: list[str]) -> list[Path]:
             )
         if not isinstance(yaml.safe_load(word), str) or word.lower() in ("nan", "inf"):
             raise UserError(f"{word!r} cannot be used as a name: in a YAML file it means a value. Choose another word.")
+    faults = [folder_fault("sweep.name", name), *(folder_fault("variation.row", row) for row in rows)]
+    if fault := next(filter(None, faults), None):
+        raise UserError(fault)
+    if name == GRID:
+        raise UserError(f"{name!r} cannot be used as a name: grids without a sweep.name have it. Choose another word.")
     if repeated := sorted({row for row in rows if rows.count(row) > 1 or row == BASE}):
         raise UserError(f"Each row needs a different name, and {BASE} is the base row's: {', '.join(repeated)}.")
     own = CONF if IN_CHECKOUT else Path.cwd() / "conf"

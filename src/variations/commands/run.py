@@ -23,7 +23,7 @@ from typing import Any
 
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
-from variations.configuration.places import same_line
+from variations.configuration.places import SINGLE, same_line
 from variations.configuration.schema import RunConfig
 from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
@@ -32,7 +32,6 @@ from variations.store.lease import hold
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.store.row_files import fingerprint_of
-from variations.store.run_folder import SINGLE
 from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.system.exceptions import raised, short_traceback

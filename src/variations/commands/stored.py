@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration import doors
-from variations.configuration.places import SEED_FOLDER
+from variations.configuration.places import SEED_FOLDER, SINGLE
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean, listing, shortened
 from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
-from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 
 RECORDS = Path("records")

@@ -6,22 +6,18 @@ Nothing here imports torch, unless the configuration names a model of another pa
 """
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from variations.configuration.foreign import option_faults
 from variations.configuration.own_classes import class_named, refuse_missing
-from variations.configuration.places import SEED_FOLDER
+from variations.configuration.places import folder_fault
 from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.schema import RunConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
-
-LONGEST_NAME = 200
-"""Bytes of a run's, a row's or a sweep's name; file systems allow 255, and some names get a suffix."""
 
 
 def faults(config: Any) -> list[str]:
@@ -231,16 +227,7 @@ def _paths(config: RunConfig) -> list[Fault]:
             found.append(Fault((f"data.{key}",), f"data.{key} is empty: name a folder, or leave it out."))
     names = {"name": config.name, "sweep.name": config.sweep.name, "variation.row": config.variation.row}
     for key, value in names.items():
-        if value is None:
-            continue
-        if not value.strip() or value.startswith(".") or re.search(r"[/\\\0-\x1f\x7f]", value):
-            text = f"{key}={value!r} cannot name a folder: use no slash, no line break and no dot at the start."
-            found.append(Fault((key,), text))
-        elif len(value.encode()) > LONGEST_NAME:
-            text = f"{key}={value[:20]}… is too long to name a folder: use at most {LONGEST_NAME} bytes."
-            found.append(Fault((key,), text))
-        elif SEED_FOLDER.fullmatch(value):
-            text = f"{key}={value}: folders of single seeds have such names; choose another."
+        if value is not None and (text := folder_fault(key, value)):
             found.append(Fault((key,), text))
     return found
 

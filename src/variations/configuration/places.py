@@ -19,6 +19,23 @@ IN_CHECKOUT = CONF.name == "conf"
 PROGRAM = "variations"
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
 """Names of the folders of single seeds, and of their further attempts."""
+SINGLE = "single"
+"""The folder of runs outside a sweep, which are not compared with one another."""
+LONGEST_NAME = 200
+"""Bytes of a run's, a row's or a sweep's name; file systems allow 255, and some names get a suffix."""
+
+
+def folder_fault(key: str, value: str) -> str | None:
+    """Why the value of a key cannot name a folder of a run store; None if it can."""
+    if not value.strip() or value.startswith(".") or re.search(r"[/\\\0-\x1f\x7f]", value):
+        return f"{key}={value!r} cannot name a folder: use no slash, no line break and no dot at the start."
+    if len(value.encode()) > LONGEST_NAME:
+        return f"{key}={value[:20]}… is too long to name a folder: use at most {LONGEST_NAME} bytes."
+    if SEED_FOLDER.fullmatch(value):
+        return f"{key}={value}: folders of single seeds have such names; choose another."
+    if value == SINGLE and key == "sweep.name":
+        return f"{key}={value}: the folder of runs outside a sweep has this name; choose another."
+    return None
 
 
 def spelled(verb: str) -> str:

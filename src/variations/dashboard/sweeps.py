@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from variations.configuration.places import spelled
+from variations.configuration.places import SINGLE, spelled
 from variations.configuration.schema import DEFAULT_METRIC, SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard.metrics import AXES, curve_labels, ordered
@@ -19,7 +19,6 @@ from variations.store.hidden import clean
 from variations.store.ledger import RunFolder, latest, to_read
 from variations.store.row_files import label_of
 from variations.store.rows import RowDefinition, SweepDefinition, define
-from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import NO_RESULT, Reader, Stored, absent_task, trained_itself

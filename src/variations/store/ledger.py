@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from variations.configuration.compose import to_dict
 from variations.configuration.foreign import filled
+from variations.configuration.places import SINGLE
 from variations.configuration.schema import RunConfig
 from variations.store import lease
 from variations.store.checksums import is_sound
 from variations.store.identity import config_hash
 from variations.store.inputs import kept, remembered
 from variations.store.own_code import refuse_to_continue
-from variations.store.run_folder import SINGLE, RunFolder
+from variations.store.run_folder import RunFolder
 from variations.store.status import Status
 from variations.system.errors import UserError
 

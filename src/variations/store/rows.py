@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from variations.configuration import doors
-from variations.configuration.places import CONF, SEED_FOLDER, spelled
+from variations.configuration.places import CONF, SEED_FOLDER, SINGLE, spelled
 from variations.configuration.schema import SweepConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
 from variations.store.differences import symbol
 from variations.store.identity import flatten
 from variations.store.row_files import mapping, row_file
-from variations.store.run_folder import SINGLE, RunFolder
+from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
 

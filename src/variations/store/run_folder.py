@@ -51,9 +51,6 @@ from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
 
-SINGLE = "single"
-"""The folder of runs outside a sweep, which are not compared with one another."""
-
 
 class RunFolder:
     """The folder of one run. Reading never writes, and writing never leaves a partial file."""
