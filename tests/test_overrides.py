@@ -269,6 +269,15 @@ def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
 
 
 @pytest.mark.slow
+def test_a_sweep_name_of_stored_runs_that_no_file_has_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hint = "runs/quickstart_long has runs of that sweep.name: type sweep=FILE sweep.name=quickstart_long."
+    assert hint not in faults_of("sweep=quickstart_long", multirun=True)[0]
+    (tmp_path / "runs/quickstart_long").mkdir(parents=True)
+    assert hint in faults_of("sweep=quickstart_long", multirun=True)[0]
+
+
+@pytest.mark.slow
 def test_grids_are_checked_in_every_combination() -> None:
     found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.rescale=M", multirun=True)
     assert len(found) == 2

@@ -181,6 +181,25 @@ def test_a_row_whose_loss_still_falls_is_told_when_it_ends_and_in_the_summary(
     assert "flat, seed 1: finished, test BLEU 12.00\n" in text.getvalue()
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_it_is_said_at_once_that_an_untrained_base_row_leaves_the_others_without_a_comparison(
+    terminal: bool, rows: Callable[..., list[Outcome]]
+) -> None:
+    outcomes = rows("steep", "other")
+    base, other = outcomes
+    base.folder = RunFolder(base.folder.path).create(to_dict(base.job.config))
+    for step, nll in ((10, 4.0), (40, 2.0), (50, 1.0)):
+        base.folder.measurements.append({"step": step, "dev/nll": nll})
+    base.folder.write_result({"scores": {"test": {"bleu": {"value": 12.0}}}})
+    base.state = "finished"
+    said = "No row will be compared with steep, which is not trained (dev perplexity fell by 63.2 %"
+    for state in ("pending", "failed"):  # when it has ended, there is nothing to stop
+        other.state, text = state, StringIO()
+        with Overview(Console(file=text, force_terminal=terminal, highlight=False, width=300)) as show:
+            show.ended(outcomes, base)
+        assert (said in text.getvalue()) == (state == "pending")
+
+
 def test_the_printed_table_command_keeps_seeds_however_they_were_typed(rows: Callable[..., list[Outcome]]) -> None:
     (row,) = rows("a")
     for typed in ("seeds=[1,2]", "sweep.seeds=[1,2]"):

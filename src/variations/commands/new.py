@@ -26,7 +26,8 @@ rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such 
 seeds: [1, 2, 3]  # fewer than three say little about chance
 at_once: 2  # runs at the same time, each on one core
 metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
-# For every row, in place of what its file says: a key that some row changes belongs in base.yaml.
+# For every row. A single key, such as model.h=4, replaces what the rows' files say, so a key that some row changes
+# belongs in base.yaml. What a group sets, such as recipe=reference, gives way to the rows' own keys.
 overrides: [size=tiny, data=toy, recipe=quick_cosine]
 """
 ROW = """\

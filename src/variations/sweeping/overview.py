@@ -30,7 +30,10 @@ WIDE = 400
 """Width without a terminal."""
 
 
-UNTRAINED = "It will not be compared: train all rows for more steps, or let the learning rate fall earlier."
+UNTRAINED = (
+    "It will not be compared: train all rows for more steps (trainer.max_steps) under a new sweep.name, or let the "
+    "learning rate fall earlier."
+)
 
 
 class Overview:
@@ -76,8 +79,14 @@ class Overview:
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         """A run has ended."""
         self._drawn = 0.0 if self.live is not None else self._drawn
-        if self.live is not None and outcome.ok:
-            return
+        if self.live is None or not outcome.ok:
+            self._tell_end(outcomes, outcome)
+        if why := _lost_base(outcomes, outcome.job.row):
+            self.say(
+                f"No row will be compared with {outcome.job.row}, which is not trained ({why}): Ctrl-C stops the sweep."
+            )
+
+    def _tell_end(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         words = [outcome.state + (", started by another launch" if outcome.by_other and outcome.ok else "")]
         if score := outcome.score():
             words.append(f"{_measure(outcome)} {score}")
@@ -332,6 +341,15 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
         console.print(f"{how} command again to do what is missing.", soft_wrap=True)
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], typed)}", soft_wrap=True, markup=False)
+
+
+def _lost_base(outcomes: Sequence[Outcome], row: str) -> str | None:
+    """Why a row whose seeds have all ended is not trained, if others that are to be compared with it have not ended."""
+    others = (o for o in outcomes if o.job.row != row and (o.job.config.variation.base or outcomes[0].job.row) == row)
+    own = [outcome for outcome in outcomes if outcome.job.row == row]
+    if all(outcome.ended for outcome in own) and not all(outcome.ended for outcome in others):
+        return untrained(own)
+    return None
 
 
 def _table_line(outcome: Outcome, typed: Sequence[str]) -> str:
