@@ -63,6 +63,7 @@ def test_a_run_stays_the_same_in_another_folder(make_run: Any, store: Path, monk
     assert (run.path, run.score()["bleu"]) == (store / "s/r/seed1", 100.0)
 
 
+@pytest.mark.slow
 def test_a_score_that_was_changed_by_hand_is_refused(make_run: Any) -> None:
     lines = ["one two three four five"] * 3
     score = {"bleu": {"value": 100.0}, "exact_match": {"value": 100.0}}

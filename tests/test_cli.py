@@ -271,6 +271,7 @@ def console(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("help",)])
 def test_the_console_command_lists_the_verbs_of_src(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = console(*arguments, cwd=tmp_path)

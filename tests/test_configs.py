@@ -84,6 +84,7 @@ def test_every_row_composes(row: str) -> None:
         assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("config_dir")
 def test_files_that_were_parsed_before_are_composed_as_anew_and_again_when_edited(tmp_path: Path) -> None:
     lines = ["model=weighted", "branch=topk_input", "recipe=quick", "size=tiny"]
@@ -337,6 +338,7 @@ def test_safe_names() -> None:
     assert len(safe_name("x" * 500, "12345678")) == 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lines",
     [

@@ -280,6 +280,7 @@ PIP = "-m pip install --no-input --disable-pip-version-check"
 INSTALLATION = [f"{PIP} --quiet pip>=25", f"{PIP} --constraint constraints.txt --editable .[dev] --no-compile"]
 
 
+@pytest.mark.slow
 @needs_make
 def test_setup_installs_once_and_again_only_when_a_pin_changed(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path)

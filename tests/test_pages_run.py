@@ -114,6 +114,7 @@ def test_make_demo_ends_with_the_table_the_report_and_two_commands_to_go_on_with
     assert next_commands == ["python src/dashboard.py sweep=demo", "python src/new.py heads one_head"]
 
 
+@pytest.mark.slow
 def test_the_lines_of_one_run() -> None:
     lines = [words for words in lines_of("README.md") if words[0] == "src/train.py" and "--multirun" not in words]
     long = re.compile(r"size=big|trainer\.max_steps=|variation=")

@@ -253,6 +253,7 @@ def test_a_row_that_names_no_base_row_is_compared_with_the_first_as_in_the_table
     assert other.base == first.config
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("config_dir")
 def test_a_sweep_of_another_tables_rows_is_headed_with_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "sweep").mkdir()
@@ -345,6 +346,7 @@ def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_faulty_value_hides_no_fault_of_the_rows() -> None:
     register_schema(PlanConfig, "plan")
     words = ["branch.M=0", "limit=-1", "model.h=3"]
@@ -362,6 +364,7 @@ def test_rules_hold_for_the_points_of_a_grid_and_not_for_the_defaults() -> None:
     assert preflight(["model.d_model=90", "model.h=5,9"], PlanConfig, "plan", axes=True) == []
 
 
+@pytest.mark.slow
 def test_a_sweep_whose_file_chooses_the_corpus_takes_its_folder() -> None:
     register_schema(PlanConfig, "plan")
     line = ["sweep=multi30k_weighted_table2", "data.root=/corpora/multi30k"]
@@ -373,6 +376,7 @@ def test_a_sweep_whose_file_chooses_the_corpus_takes_its_folder() -> None:
 # Other tasks, and keys with several values ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_whose_memory_cannot_be_counted_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     told = "memory cannot be counted from shapes alone; a plan that measures has it."
     assert told not in render(["sweep=quickstart"], PlanConfig(measure=False))

@@ -206,6 +206,7 @@ def test_settings_of_weighted_table_2(id_: str) -> None:
         assert (found.branch.warmup, found.branch.lr_scale, found.recipe.name) == (400, 1.0, "ahmed2017")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["weighted_table2", "weighted_table3"])
 def test_rows_that_equal_a_row_of_another_table_are_the_same_run(table: str) -> None:
     prefixes = {"att.t3": "attention_table3", "wt.t2": "weighted_table2"}

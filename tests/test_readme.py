@@ -116,6 +116,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
             assert config.sweep.name == value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "words"), with_new_words(without_placeholders(r"src/(?!train\.|new\.)\w+\.py")))
 def test_another_command_knows_its_keys(
     verb: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

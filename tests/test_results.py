@@ -108,6 +108,7 @@ def test_the_page_of_parsers_is_that_of_the_records() -> None:
     assert (ROOT / "docs/results/parsing.md").read_text(encoding="utf-8") == parsing_report.page(RECORDS), AGAIN
 
 
+@pytest.mark.slow
 def test_the_page_of_branch_weights_is_that_of_the_records() -> None:
     import branch_weights
 
@@ -135,6 +136,7 @@ def test_figures_in_the_text_of_the_readme_are_those_of_the_pages(page: str) -> 
             assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", text), (figure, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "words"), [(["A_h4", "A_h1"], "one against four"), (["A_h1"], "one against eight, as in the paper")]
 )
@@ -166,6 +168,7 @@ def test_pictures_show_the_present_tables_of_records_and_the_present_words(monke
             assert [text for text in words if text not in ours] == [], again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):

@@ -134,6 +134,7 @@ def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has
     assert effects[1]["share"] is None and effects[1]["p"] is None
 
 
+@pytest.mark.slow
 def test_a_key_without_effect_is_found_by_chance_as_often_as_p_says() -> None:
     rng = np.random.default_rng(7)
     factors = grouped({"a": [0, 0, 1, 1, 2, 2] * 2, "b": [0, 1] * 6})

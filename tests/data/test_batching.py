@@ -128,6 +128,7 @@ def test_indices_restrict_the_pairs() -> None:
     assert sorted(i for batch in sampler(indices=chosen) for i in batch) == [3, 5, 17, 900, 1999]
 
 
+@pytest.mark.slow
 @given(rows=st.lists(st.integers(1, 9), min_size=1, max_size=12), more=st.integers(0, 12))
 def test_the_batch_of_most_rows_is_halved_in_its_place(rows: list[int], more: int) -> None:
     edges = np.cumsum([0, *rows])
@@ -157,6 +158,7 @@ def test_padding_is_below_7_percent_on_log_normal_lengths() -> None:
     assert all(efficiency(batches, source, target, epoch) >= 0.93 for epoch in range(6))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason="needs multi30k in VARIATIONS_TEST_DATA")
 def test_padding_is_below_7_percent_on_multi30k(tmp_path: Path) -> None:
     train: Any = Pair("train", DATA / "multi30k" / "train.en.gz", DATA / "multi30k" / "train.de.gz")

@@ -293,6 +293,7 @@ def test_a_run_that_is_not_finished_is_named_below_its_curve():
     assert learning_curves(rows, "dev/bleu").get_supxlabel() == told
 
 
+@pytest.mark.slow
 def test_a_row_whose_losses_are_not_comparable_is_named_below_its_curve():
     lines = [measured(step) | {"dev/nll": 2.0, "train/nll": 2.1} for step in (100, 200)]
     row = TracedRow("b", "B", "a", {1: lines}, {1: {}}, other_losses="another vocabulary")
@@ -349,6 +350,7 @@ def test_published_parts_are_not_drawn_beside_bars_that_they_are_not_compared_wi
     assert f"MemN2N 3 hops PE: {why}\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_with_damaged_measurements_is_named_and_the_others_are_drawn(
     sweep: None, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

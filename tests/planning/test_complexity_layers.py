@@ -58,6 +58,7 @@ def test_flops_are_counted_exactly(layer, sizes, flops):
     assert count(layer, 10, 16, sizes) == flops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", sorted(LAYERS))
 def test_every_layer_keeps_the_shape(layer):
     assert LAYERS[layer](16, Sizes(heads=4, neighbourhood=2))(torch.randn(2, 9, 16)).shape == (2, 9, 16)

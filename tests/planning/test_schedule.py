@@ -33,6 +33,7 @@ def test_nothing_takes_no_time(places: int) -> None:
     assert longest_first([], places) == Path(0.0, [])
 
 
+@pytest.mark.slow
 def test_a_plan_runs_as_many_at_once_as_the_sweep_allows_and_the_gpus_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """On GPUs `sweep.at_once` is a limit, too; `auto` without GPUs is a CPU."""
 

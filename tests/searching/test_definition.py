@@ -40,6 +40,7 @@ def test_tables_and_grids_are_no_searches() -> None:
     assert is_search(["model=transformer,weighted", "++sweep.search={trials: 3}"])
 
 
+@pytest.mark.slow
 def test_the_baselines_own_values_are_the_first_trial() -> None:
     definition = define(("sweep=search_toy",))
     assert definition.enqueued == {

@@ -424,6 +424,7 @@ def test_any_optuna_program_reads_the_study(defined: Make) -> None:
     assert len(loaded.trials) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("apart", "told"), [(0.0, False), (1.0, True)])
 def test_keys_have_no_importance_if_all_trials_score_the_same(
     apart: float, told: bool, defined: Callable[..., Definition], capsys: pytest.CaptureFixture[str]

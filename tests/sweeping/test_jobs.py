@@ -432,6 +432,7 @@ def test_rows_that_were_finished_with_another_text_are_named(tmp_path: Path) -> 
     assert warning.startswith(f"data=files,model.h=2, seed 1; data=files,model.h=4, seed 1: test.de in {text} changed")
 
 
+@pytest.mark.slow
 def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
     words = [f"runs={tmp_path}", "sweep=demo", "sweep.seeds=[1,2]"]
     assert idle_rows(Outcome.of(job) for job in expand(words)) == []
@@ -448,6 +449,7 @@ def test_rows_whose_only_change_is_undone_are_named(tmp_path: Path) -> None:
     assert idle_rows(Outcome.of(job) for job in expand([*table, "sweep.name=attention_table3"])) == []
 
 
+@pytest.mark.slow
 def test_rows_that_test_the_weights_of_another_row_are_not_named_as_equal(tmp_path: Path) -> None:
     jobs = expand([f"runs={tmp_path}", "sweep=toy_weighted_table3", "branch.eval_mode=learned"])
     assert idle_rows(Outcome.of(job) for job in jobs) == []

@@ -71,6 +71,7 @@ def test_rows_that_another_table_has_trained_are_mentioned(
     assert "base: 3 of 4 pairs are also training pairs." in read().remarks
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_grid_are_compared_with_their_base_rows_and_absent_ones_are_mentioned(
     make_run: Any, configuration: Callable[..., dict[str, Any]], store: Path
 ) -> None:

@@ -48,6 +48,7 @@ def command(verb: str, *arguments: str, folder: Path) -> subprocess.CompletedPro
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 def test_a_table_names_what_may_not_be_read(closed: Path, tmp_path: Path) -> None:
     found = command("table", "sweep.name=rights", f"runs={closed}", "format=json", folder=tmp_path)
     assert (found.returncode, found.stderr) == (0, "")
@@ -82,6 +83,7 @@ def test_a_run_of_a_task_that_no_package_has_costs_no_other_run_its_place(
     assert any(told in note for note in notes)
 
 
+@pytest.mark.slow
 def test_a_seed_that_may_not_be_read_stops_no_table_of_a_sweep_file(closed: Path, tmp_path: Path) -> None:
     (closed / "rights").rename(closed / "quickstart")
     for row, name in (("half", "transformer"), ("open", "weighted"), ("closed", "uniform")):
@@ -105,6 +107,7 @@ def test_a_finished_run_whose_result_may_not_be_read_is_not_tested_again(
     assert not folder.finished()
 
 
+@pytest.mark.slow
 def test_records_are_written_of_the_others(closed: Path, tmp_path: Path) -> None:
     found = command("record", "sweep.name=rights", f"runs={closed}", "records=records", folder=tmp_path)
     assert "Traceback" not in found.stderr
@@ -113,6 +116,7 @@ def test_records_are_written_of_the_others(closed: Path, tmp_path: Path) -> None
     assert written == {f"records/rights/{name}" for name in ("open/seed1", "open/seed2", "half/seed1")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["table sweep.name=rights", "dashboard export=page.html", "claims"])
 def test_a_run_store_that_may_not_be_read_is_refused_by_its_name(closed: Path, tmp_path: Path, line: str) -> None:
     if os.geteuid() == 0:

@@ -33,6 +33,7 @@ def test_training_ends_when_patience_does_and_the_result_says_so(small: Any, mad
     assert (trained.steps, trained.stopped) == (6, "callback")
 
 
+@pytest.mark.slow
 def test_no_advice_of_lightnings_on_a_machine_of_many_cores(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:

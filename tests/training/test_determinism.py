@@ -98,6 +98,7 @@ def test_loader_processes_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(a != b for a, b in zip(drawn[0][:2], drawn[1][:2], strict=True))
 
 
+@pytest.mark.slow
 def test_counting_a_batch_changes_no_random_numbers_of_its_update(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

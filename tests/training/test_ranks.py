@@ -100,6 +100,7 @@ def test_a_rank_that_failed_leaves_no_process_behind(code: int, outlives: bool) 
         os.kill(left, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_preemption_and_one_more_signal_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_SECONDS", 0.1)
     slow = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])

@@ -388,6 +388,7 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: 
     assert (folder.path / "result.json").stat().st_mtime_ns == written.st_mtime_ns
 
 
+@pytest.mark.slow
 def test_a_configuration_that_another_command_has_replaced_is_not_trained(
     small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -324,6 +324,7 @@ def test_a_certain_difference_below_the_margin_is_told(expect: Any, told: str, p
     assert f"| {told} |" in text
 
 
+@pytest.mark.slow
 def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
     papers = read_papers()
     evidence = Evidence(store)

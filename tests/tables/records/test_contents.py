@@ -171,6 +171,7 @@ def test_a_record_keeps_the_texts_that_it_has(put: Put, store: Path, tmp_path: P
     assert (records / "papers/base/seed1/hypotheses/test.ref.gz").is_file()
 
 
+@pytest.mark.slow
 def test_a_record_of_the_built_in_corpus_does_not_let_texts_of_another_one_in(
     put: Put, store: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
 PAIRED = "; a row that tests the same networks as its base row is paired with it, seed by seed"
 
 
+@pytest.mark.slow
 def test_seeds_are_paired_exactly_if_both_rows_test_the_same_networks(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -137,6 +138,7 @@ def test_tests_are_explained_where_a_difference_is_shown(two_seeds: Grid) -> Non
         assert any(text.startswith("The 95 % interval and p") for text in select(two_seeds, keys).remarks) == shown
 
 
+@pytest.mark.slow
 def test_comparisons_are_counted_over_the_whole_sweep(put: Callable[..., list[str]], conf: Path, store: Path) -> None:
     for seed in (1, 2, 3):
         put("base", seed, 0.3)
@@ -263,6 +265,7 @@ def test_rows_without_stored_text_say_why_they_are_not_tested(
     assert (mark, "not tested: no stored hypotheses (test.hyp)") in grid.notes
 
 
+@pytest.mark.slow
 def test_a_result_that_is_not_that_of_its_text_is_told(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -320,6 +323,7 @@ def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
     assert any("dev PPL are not tested" in remark for remark in table.remarks)
 
 
+@pytest.mark.slow
 def test_bleu_without_smoothing_is_tested_without_it(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
     every_other = [" ".join(word if i % 2 else "falsch" for i, word in enumerate(line.split())) for line in REFERENCES]
     values = {}

@@ -43,6 +43,7 @@ def test_lengths_are_told_apart() -> None:
     assert {name: row["sentences"] for name, row in table.items()} == {"1-10": 1, "41+": 1}
 
 
+@pytest.mark.slow
 def test_the_built_in_treebank_is_the_same_for_the_same_seed_and_varied() -> None:
     trees = generate(300, seed=1)
     assert trees == generate(300, seed=1) != generate(300, seed=2)

@@ -287,6 +287,7 @@ def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
     assert faults(compose_run(["task=parsing"])) == []
 
 
+@pytest.mark.slow
 def test_a_null_of_a_rows_file_that_each_user_replaces_is_no_value_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -390,6 +391,7 @@ def test_files_of_the_same_name_have_a_fingerprint_each(tmp_path: Path) -> None:
     assert len(set(found.values())) == 2
 
 
+@pytest.mark.slow
 def test_generated_trees_are_held_out_alike_however_many_are_trained_on() -> None:
     few, usual, many = (
         load(compose_run([*SMALL, f"data.train_trees={number}"]).data) for number in ("100", "null", "2300")
@@ -408,6 +410,7 @@ def test_more_trees_than_the_treebank_has_are_refused(tmp_path: Path) -> None:
         load(compose_run([*SMALL, *data, "data.train_trees=41"]).data)
 
 
+@pytest.mark.slow
 def test_trees_that_are_edited_between_reading_and_their_fingerprint_are_refused(tmp_path: Path) -> None:
     extra = tmp_path / "more.mrg"
     extra.write_text("(S (NP (DT the) (NN dog)) (VP (VBD sat)))\n")
@@ -430,6 +433,7 @@ def test_faults_of_all_sets_come_at_once(tmp_path: Path) -> None:
         load(compose_run([ROW, f"data.root={tmp_path}"]).data)
 
 
+@pytest.mark.slow
 def test_no_file_is_trained_on_twice(tmp_path: Path) -> None:
     (tmp_path / "auto.txt").write_text("(S (NP (NN snow)))\n", encoding="utf-8")
     for extra in (f"{tmp_path}/auto.txt,{tmp_path}/auto.txt", f"{tmp_path},{tmp_path}/auto.txt"):
@@ -437,6 +441,7 @@ def test_no_file_is_trained_on_twice(tmp_path: Path) -> None:
             load(compose_run([*SMALL, f"data.extra=[{extra}]"]).data)
 
 
+@pytest.mark.slow
 def test_held_out_trees_among_the_further_ones_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = compose_run([*SMALL, "data.train_trees=10", f"data.extra=[{tmp_path}/copied.txt]"])
     held_out = load(compose_run([*SMALL, "data.train_trees=10"]).data)

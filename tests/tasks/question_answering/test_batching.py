@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import combinations
 
+import pytest
 import torch
 
 from variations.tasks.question_answering.batching import Draws, gather, random_times
@@ -74,6 +75,7 @@ def test_halves_are_the_whole() -> None:
     )
 
 
+@pytest.mark.slow
 def test_noise_as_the_authors_draw_it() -> None:
     """They permute 1 … c + e for e empty memories, keep c of them and sort: all choices of c are equally likely."""
     c, share, draws = 4, 0.5, 30_000

@@ -370,6 +370,7 @@ def test_only_supporting_facts_that_are_still_in_memory_are_marked() -> None:
     assert found.supports == [4 - slot for slot in tested.supports[lost].tolist() if slot != LOST]
 
 
+@pytest.mark.slow
 def test_a_question_that_does_not_fit_ends_the_run_instead_of_being_halved_for_ever() -> None:
     of = config(restarts=2)
     data = QuestionAnsweringData(of)

@@ -56,6 +56,7 @@ def test_a_source_beyond_a_learned_table_reads_its_last_row():
     assert found.tokens == greedy(model, source, len(found.tokens))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @pytest.mark.parametrize(
     "changes",

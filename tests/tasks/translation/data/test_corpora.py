@@ -288,6 +288,7 @@ def test_the_built_in_corpus_is_the_one_that_all_stored_runs_were_made_with(tmp_
     assert corpus.fingerprint() == "d03189bae264d85a6a00ec017b4cb79fddaaab1b2fdb75d6374feec62a9372f5"
 
 
+@pytest.mark.slow
 def test_the_built_in_corpus_is_cut_to_the_wanted_pairs_and_read_in_both_directions(tmp_path: Path) -> None:
     whole, few = built_in(tmp_path), built_in(tmp_path, train_pairs=200)
     assert few.train.read() == tuple(side[:200] for side in whole.train.read())
@@ -317,6 +318,7 @@ def test_what_the_built_in_corpus_does_not_have_is_said_before_any_work(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_multi30k_is_read_from_a_local_copy() -> None:
     if not (LOCAL / "multi30k").is_dir():
         pytest.skip(f"no local copy of Multi30k in {LOCAL}")
@@ -346,6 +348,7 @@ def test_multi30k_is_read_from_a_local_copy() -> None:
         )
 
 
+@pytest.mark.slow
 def test_newsmix_is_read_from_a_local_copy() -> None:
     if not (LOCAL / "newsmix").is_dir():
         pytest.skip(f"no local copy of newsmix in {LOCAL}")

@@ -200,6 +200,7 @@ def test_training_says_nothing_where_stderr_is_no_terminal(tmp_path: Path, capfd
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason="needs multi30k in VARIATIONS_TEST_DATA")
 def test_multi30k_sentences_come_back(tmp_path: Path) -> None:
     folder = DATA / "multi30k"

@@ -21,6 +21,7 @@ def test_golden_values():
     assert sentence_gleu(FOX[0].split(), FOX[1].split()) == pytest.approx(0.4666666666666667, abs=1e-15)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(corpora)
 def test_equals_nltk(pairs):

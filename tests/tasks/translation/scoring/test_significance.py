@@ -98,6 +98,7 @@ def test_randomisation_reproduces_sacrebleu(monkeypatch, seed):
     assert found.p == pytest.approx(expected, abs=0.002)
 
 
+@pytest.mark.slow
 def test_difference_is_system_minus_base_in_bleu_points():
     first, second, references = two_systems()
     base, system = bleu_counts(first, references), bleu_counts(second, references)
@@ -131,6 +132,7 @@ def test_a_system_does_not_differ_from_itself():
         assert not found.significant
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     values=st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=2, max_size=12),
