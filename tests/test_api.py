@@ -24,6 +24,7 @@ from variations.configuration.tasks import named
 from variations.store.atomic import write_json
 from variations.store.contents import MEASURED
 from variations.store.ledger import RunFolder
+from variations.sweeping.jobs import expand
 from variations.system.errors import ConfigError, UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,6 +153,17 @@ def test_all_faults_are_told_before_training() -> None:
     assert len(error.value.faults) == 2
     with pytest.raises(TypeError, match="train needs overrides as texts"):
         variations.train(["model.N=1"])
+
+
+@pytest.mark.slow
+def test_a_row_of_a_sweep_is_the_run_that_multirun_has_finished(tmp_path: Path) -> None:
+    words = ("sweep=demo", f"runs={tmp_path}", "logger=none", "model.d_ff=64")
+    (job,) = expand([*words, "rows=[transformer]"])
+    folder = RunFolder(job.folder).create(to_dict(job.config))
+    folder.write_result({"schema": 1})
+    folder.set_status("finished")
+    found = variations.train(*words, "variation=quickstart/transformer")
+    assert (found.path, found.config.recipe.name) == (job.folder, "quick_cosine")
 
 
 @pytest.mark.slow

@@ -135,6 +135,15 @@ def test_the_configuration_of_each_row_can_be_printed_as_it_would_be_trained(tmp
 
 
 @pytest.mark.slow
+def test_a_single_row_of_a_sweep_has_the_overrides_of_its_file(tmp_path: Path) -> None:
+    words = ("sweep=demo", "variation=quickstart/transformer", "model.d_ff=64", "--cfg", "job")
+    config = yaml.safe_load(train(*words, cwd=tmp_path).stdout)
+    assert (config["recipe"]["name"], config["sweep"]["typed"]) == ("quick_cosine", ["model.d_ff=64"])
+    assert config["recipe"]["name"] in str(config["sweep"]["overrides"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("decode.beam=0",), ("--multirun", "sweep=quickstart", "rows=[x]")])
 def test_help_and_faults_load_no_heavy_library(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     script = tmp_path / "look.py"

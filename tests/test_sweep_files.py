@@ -58,6 +58,22 @@ def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ("model.hh=2", "model.hh=2: there is no key or group 'model.hh'. Did you mean model.h=2?"),
+        ("name=foo", "`name` belongs to a command, not to a row: leave it out of the sweep's overrides."),
+    ],
+)
+def test_faulty_overrides_of_a_sweep_file_are_told_for_a_single_run(override: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(f"name: mine\ntable: quickstart\noverrides: [size=tiny, {override}]\n")
+    (found,) = faults_of("sweep=mine", "variation=quickstart/uniform")
+    assert found.endswith(fault)
+
+
+@pytest.mark.slow
 def test_faults_of_a_search_are_told_as_they_are_written_or_typed(tmp_path: Path) -> None:
     path = tmp_path / "sweep" / "sought.yaml"
     path.parent.mkdir()

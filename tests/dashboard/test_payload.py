@@ -323,6 +323,19 @@ def test_measurements_that_are_not_those_of_the_result_have_no_curves(client: An
     assert found["broken"] == [{"path": "q/base/seed1", "reason": reason}]
 
 
+def test_a_copy_of_another_seed_has_no_curves_and_no_score(client: Any, run: Maker) -> None:
+    folder = run("q", "base", 1, branches=2)
+    shutil.copytree(folder, folder.with_name("seed2"))
+    first, copy = client.json("/api/sweep/q")["runs"]
+    assert (first["state"], copy["state"]) == ("finished", "broken")
+    assert first["score"] is not None and first["branched"]
+    assert (copy["score"], copy["live_score"], copy["branched"]) == (None, None, False)
+    found = client.json("/api/curves?ids=q%2Fbase%2Fseed1,q%2Fbase%2Fseed2&metrics=dev%2Fbleu&x=step")
+    assert [curves["id"] for curves in found["runs"]] == ["q/base/seed1"]
+    (lost,) = found["broken"]
+    assert lost["path"] == "q/base/seed2" and "seed 1, so this folder is a copy of another run" in lost["reason"]
+
+
 def test_curves_of_several_runs_have_only_what_was_asked_for(client: Any, run: Maker) -> None:
     for seed in (1, 2):
         run("q", "base", seed, points=6, steps=600)

@@ -63,6 +63,20 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("compared", ["dev_ppl", "dev_nll", "bleu"])
+def test_scores_of_rows_whose_losses_alone_differ_in_scale_are_compared(sweep, store, capsys, compared):
+    for row, size in (("a", 1000), ("w", 2000)):
+        for folder in map(RunFolder, (store / "q" / row).iterdir()):
+            folder.write_result(folder.result() | {"vocabulary": size})
+    by_loss = replace(Q, metric=compared)
+    draw(FiguresConfig(sweep=by_loss, runs=str(store), figure="convergence", metric="dev/bleu"))
+    assert "convergence-dev_bleu.md" in capsys.readouterr().out
+    with pytest.raises(UserError, match="Nothing to draw"):
+        draw(FiguresConfig(sweep=by_loss, runs=str(store), figure="convergence", metric="dev/nll"))
+    assert "leaves w out: its losses depend on the vocabulary" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_rows_that_have_no_runs_are_named(sweep, store, capsys):
     rows = replace(Q, rows=["a", "w", "later"])
     draw(FiguresConfig(sweep=rows, runs=str(store), figure="learning_curves"))
@@ -92,6 +106,19 @@ def test_runs_of_another_task_are_left_out_of_figures_and_columns(tmp_path, caps
     first, other = build(define(mixed, store=tmp_path), tmp_path).lines
     assert "dev_nll" in first.measured and other.measured == {}
     assert "task parsing: 'rows=[weighted]' prints its own measures, and what its costs count" in other.notes
+
+
+@pytest.mark.slow
+def test_a_copy_of_another_seed_is_not_drawn_as_a_seed(sweep, store, capsys):
+    home = store / "q" / "w"
+    shutil.rmtree(home / "seed2")
+    shutil.copytree(home / "seed1", home / "seed2")
+    draw(FiguresConfig(sweep=Q, runs=str(store)))
+    said = capsys.readouterr()
+    assert "Left out: " in said.err and "config.yaml has seed 1, so this folder is a copy of another run" in said.err
+    files = {Path(line).name: Path(line) for line in said.out.splitlines()}
+    assert "branch_weights-w-seed1.svg" in files and "branch_weights-w-seed2.svg" not in files
+    assert "Not finished" not in texts(files["learning_curves-dev_bleu.svg"])
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from variations.configuration.compose import compose_run
 from variations.searching.wandb_sweep import sweep_yaml
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
+from variations.sweeping.table_jobs import single_run
 from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
@@ -46,6 +47,15 @@ def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_mult
     assert {compose_run(words).trainer.max_steps for words in lines} == {500}
     for words in lines:
         assert preflight(words, TranslationConfig, "train", runs_models=True) == []
+        assert compose_run(single_run(words)).sweep.typed == ["trainer.max_steps=500"]  # the rest is the file's
+
+
+@pytest.mark.slow
+def test_an_agent_may_run_rows_that_do_not_use_an_override_of_the_sweeps_file() -> None:
+    facts = written("sweep=quickstart", "sweep.overrides=['size=tiny','data=toy','branch.impl=naive']")
+    words = line(facts, variation="quickstart/transformer", seed=1)
+    assert "branch.impl=naive" in words
+    assert preflight(words, TranslationConfig, "train", runs_models=True) == []
 
 
 @pytest.mark.slow

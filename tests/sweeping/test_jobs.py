@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from suite import sampled
 
+from variations.commands.preflight import with_task
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.tasks import named
 from variations.store import inputs
@@ -16,6 +18,7 @@ from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint
 from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome, idle_rows, other_inputs
+from variations.sweeping.table_jobs import single_run
 from variations.system.errors import ConfigError
 from variations.tasks.translation.data.fingerprints import present
 
@@ -49,6 +52,37 @@ def test_a_jobs_overrides_compose_the_same_run_again() -> None:
         assert job.config.variation.sha256 == fingerprint(job.row, "quickstart", to_dict(job.config))
         job.config.sweep.typed, job.config.variation.sha256 = [], None  # stored with the run, not composed
         assert compose_run(job.overrides) == job.config
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sweep", "row", "typed", "recorded"),
+    [
+        ("demo", "quickstart/transformer", [], []),
+        ("demo", "quickstart/transformer", ["recipe=quick", "seed=3", "model.h=2"], ["recipe=quick", "model.h=2"]),
+        ("demo", "quickstart/transformer", ["runs=elsewhere", "trainer.threads=1", "logger=none"], []),
+        ("multi30k_weighted_claims", "weighted_claims/weighted", ["debug=limit"], ["debug=limit"]),
+        ("babi_memn2n_1k", "babi_memn2n_1k/pe", ["data.tasks=[4]"], ["data.tasks=[4]"]),
+    ],
+)
+def test_a_single_run_of_a_row_of_a_sweep_is_the_one_of_multirun(
+    sweep: str, row: str, typed: list[str], recorded: list[str]
+) -> None:
+    (job, *_) = expand(with_task([f"sweep={sweep}", f"rows=[{row.rpartition('/')[2]}]", *typed]))
+    alone = compose_run(single_run([f"sweep={sweep}", f"variation={row}", *typed]))
+    assert run_folder(alone) == job.folder
+    kept = {"seed": job.seed, "rows": None}
+    expected = replace(job.config, **kept, variation=replace(job.config.variation, sha256=None))
+    assert to_dict(alone) == to_dict(expected)
+    assert alone.sweep.typed == recorded
+
+
+@pytest.mark.slow
+def test_a_single_run_outside_a_sweep_has_no_other_overrides_than_were_typed() -> None:
+    for words in (["variation=quickstart/uniform", "model.h=2"], ["model=weighted"], ["sweep=null", "model.h=2"]):
+        assert single_run(words) == words
+    named = compose_run(single_run(["sweep=demo", "name=pilot"]))
+    assert (run_folder(named), named.recipe.name) == (Path("runs/demo/pilot/seed1"), "quick_cosine")
 
 
 @pytest.mark.slow

@@ -163,13 +163,14 @@ def train(*overrides: str) -> TrainedRun:
     from variations.commands.run import execute
     from variations.configuration.compose import compose_run
     from variations.configuration.schema import RunConfig
+    from variations.sweeping.table_jobs import single_run
     from variations.system.errors import ConfigError
 
     if wrong := [line for line in overrides if not isinstance(line, str)]:
         raise TypeError(f'train needs overrides as texts, train("model.N=1", "seed=2"), not {wrong[0]!r}')
     if found := preflight(overrides, RunConfig, "train", runs_models=True):
         raise ConfigError(found)
-    return load(execute(compose_run(overrides)))
+    return load(execute(compose_run(single_run(overrides))))
 
 
 def table(

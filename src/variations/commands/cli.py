@@ -42,6 +42,7 @@ from variations.configuration.rules import is_text
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.configuration.tasks import named
+from variations.sweeping.table_jobs import single_run
 from variations.system import streams
 from variations.system.errors import ConfigError, ExitCode, UserError
 from variations.system.exceptions import short_traceback
@@ -110,6 +111,9 @@ def command(
                 found.append("--multirun goes with --cfg job, which prints the configuration of each row, only.")
             if found:
                 fail(ConfigError(found))
+            if multirun and not several:
+                more = single_run(args.overrides)
+                sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in args.overrides), *more]
         if args.multirun and args.cfg is not None:
             sys.stdout.write(configurations(args.overrides, args.package))
             return

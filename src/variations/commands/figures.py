@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from variations.configuration.tasks import named, task_of
 from variations.figures.traces import COSTS
 from variations.store.contents import EXCHANGED
 from variations.system.errors import UserError
-from variations.tasks.base import Asked
+from variations.tasks.base import Asked, Measure
+from variations.tasks.task import Task
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 SELECTING = {
@@ -136,6 +137,8 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
     task = table_task(collected)
+    watched = task.watched(task.primary(sweep.metric).key) if config.metric == AUTO else config.metric
+    measure = _measure(task, watched or task.monitor)
     known = {row.definition.row: row for row in collected}
     unmeasured = []
     for row in collected:
@@ -147,7 +150,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         other = known[base.row] if base else None
         uncompared = other_losses = unlike = None
         if other is not None and row.config and other.config:
-            uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
+            uncompared = incomparable(task, row, other, measure) or other_validations(row, other)
             if found := other_loss(task, LOSS, row, other):
                 other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
             unlike = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
@@ -173,10 +176,23 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")
 
 
+def _measure(task: Task, recorded: str) -> Measure:
+    """The measure of a quantity in validations, by which rows are compared in all but what losses alone depend on."""
+    from variations.tables.table import LOSS
+
+    keys = [recorded.replace("/", sign, 1) for sign in "._"]
+    known = (task.measure(key) for key in keys if task.unknown_metric(key, ()) is None)
+    return replace(next(known, LOSS), is_loss=False)
+
+
 def _measurements(run: Any) -> list[dict[str, Any]]:
     from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.folder)
+    if run.state == "broken":
+        reason = str(run.reason).rstrip(".")
+        sys.stderr.write(f"Left out: {folder.path} is broken: {reason}.\n")
+        return []
     try:
         found: list[dict[str, Any]] = folder.measurements.read()
     except UserError as error:

@@ -19,6 +19,7 @@ from variations.configuration.tasks import named, schema_for, schema_of
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
 from variations.store.differences import idle
 from variations.store.rows import load_row
+from variations.sweeping.table_jobs import overrides_of_sweep, single_run
 from variations.system.errors import ConfigError, UserError
 
 
@@ -157,12 +158,13 @@ def _single_faults(
     one_run: bool,
     of_rows: bool,
 ) -> list[str]:
+    of_file = overrides_of_sweep(lines)[1] if one_run else []
     try:
-        sound = mended(lines)[1] or lines
-        node, _ = compose_node(sound, config_name=config_name)
+        whole = single_run(lines) if one_run else lines
+        node, _ = compose_node(mended(whole)[1] or whole, config_name=config_name)
         config = to_config(node, schema)
     except ConfigError as error:
-        return error.faults
+        return [*of_file, *error.faults]
     of_rows |= isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models
     found = list(values(config)) if of_rows else check(config)  # rules hold for the rows, which add their own keys
     if one_run and isinstance(config, RunConfig):
@@ -172,8 +174,9 @@ def _single_faults(
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))
-        found += idle(lines, [config]) or (task.unusable_files([config]) if not found else [])
-    return [fault.text for fault in found if not screened.doubts(fault.keys)]
+        typed = [line for line in lines if line not in config.sweep.overrides]
+        found += idle(typed, [config]) or (task.unusable_files([config]) if not found else [])
+    return [*of_file, *(fault.text for fault in found if not screened.doubts(fault.keys))]
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened, *, trains: bool = True) -> list[str]:

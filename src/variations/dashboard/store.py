@@ -223,9 +223,12 @@ class Store:
         """A run's measurements; only lines appended since the last call are read. The store is locked until the end.
 
         Raises:
-            UserError: They cannot be read, or are not those that the run's result was stored with.
+            UserError: They cannot be read, or are not those that the run's result was stored with; or the run is broken
+                and may be another one's copy.
         """
         with self._lock:
+            if fault := self.summary(run).fault:
+                raise UserError(f"{run.id}: {fault}")
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.measurements.path)
             if run.measured:

@@ -255,8 +255,9 @@ def _runs(
         entry["latest"] = run.path in read
         entry["drawings"] = bool(task.drawn) and entry["sentences"]
         watched = task.watched(measure.key)
-        entry["live_score"] = None if watched is None else seen.values.get(watched)
-        entry["branched"] = seen.branched
+        if entry["state"] != "broken":
+            entry["live_score"] = None if watched is None else seen.values.get(watched)
+            entry["branched"] = seen.branched
         entries.append(entry)
     return entries, metrics, costs
 
@@ -289,7 +290,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
         "max_steps": steps if isinstance(steps, int) else None,
         "eta_seconds": left,
         "seconds": seconds if own else None,
-        "score": measure.value(result) if isinstance(result.get("scores"), dict) else None,
+        "score": measure.value(result) if isinstance(result.get("scores"), dict) and not known.fault else None,
         "copied": str(result["copied"]) if result.get("copied") else None,
         "live_score": None,
         "parameters": result.get("parameters"),

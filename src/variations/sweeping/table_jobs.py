@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from variations.system.errors import ConfigError
 
 OWN_KEYS = ("sweep", "rows", "seeds", "seed")
 """Keys that select jobs; each job has its own values."""
+_CHOOSING = re.compile(r"sweep[.=]")
+"""Begins overrides that choose or change the sweep."""
+_OF_A_COMMAND = re.compile(rf"\W*(hydra[/.]|({'|'.join((*OWN_KEYS, 'variation'))})(=|$))")
+"""Begins overrides that choose runs or their launcher, with which no row is composed."""
 
 
 def table_jobs(given: dict[str, Override]) -> list[Job]:
@@ -83,6 +88,49 @@ def overrides_of_file(lines: Sequence[str], typed: Sequence[str], task: str) -> 
         files = ("debug", kind), ("debug_of", f"{kind}_{task}")
         keys |= {key for group, option in files for key in keys_of_option(group, option)}
     return [line for line in lines if typed_keys([line]).keys().isdisjoint(keys)]
+
+
+def single_run(lines: Sequence[str]) -> list[str]:
+    """The overrides that compose a single run.
+
+    To those of a run of a sweep, its file's are added, with which `--multirun` trains the sweep's rows. A row's run
+    also records what else was typed, as there.
+
+    Args:
+        lines: The overrides as typed.
+    """
+    if not any(_CHOOSING.match(line) for line in lines):
+        return [*lines]
+    found = [*overrides_of_sweep(lines)[0], *lines]
+    try:
+        config = compose_run(found)
+    except ConfigError:  # the command reports it
+        return found
+    if config.sweep.name is None or config.variation.row is None:
+        return found
+    typed = [line for line in lines if line not in config.sweep.overrides and not _OF_A_COMMAND.match(line)]
+    return [*found, f"sweep.typed=[{','.join(map(quoted, shaping(typed, config)))}]"]
+
+
+def overrides_of_sweep(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The overrides that the file of its sweep gives to a single run, and the faults of the file's overrides.
+
+    Args:
+        lines: The overrides as typed. Faults of what they choose are left to whoever composes the run.
+    """
+    chosen = [line for line in lines if re.match(r"task=|variation[.=]", line) or _CHOOSING.match(line)]
+    if "sweep" not in typed_keys(chosen):
+        return [], []
+    try:
+        sound = mended(chosen)[1] or chosen
+        head = compose_run(sound)
+    except ConfigError:  # of which the run is composed, too
+        return [], []
+    own, faults = _usable_of_file(head.sweep.overrides, {head.task})
+    with suppress(ConfigError):  # as above
+        if said := command_fault(compose_run([*sound, *own]), head, "row", None):
+            faults.append(said)
+    return overrides_of_file(own, lines, head.task), faults
 
 
 def _composed(

@@ -205,7 +205,7 @@ def many(store: Path, rows: int = 200) -> Path:
         result["scores"]["test"]["bleu"]["value"] = bleu
         (home / "config.yaml").write_text(config.replace("base: null", "base: row000"))
         (home / "status.json").write_text(texts["status.json"])
-        (home / "result.json").write_text(json.dumps(result))
         steps = range(STEPS // 12, STEPS + 1, STEPS // 12)
         (home / "metrics.jsonl").write_text("".join(json.dumps(line(step, bleu)) + "\n" for step in steps))
+        RunFolder(home).write_result(result)
     return store
