@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from variations.configuration.schema import RunConfig
@@ -28,7 +27,7 @@ from variations.training.interrupt import Interrupt
 from variations.training.loaders import continuing
 from variations.training.loop import PRUNED, Loop
 from variations.training.progress import RunProgress
-from variations.training.ranks import Place
+from variations.training.ranks import OwnRanks, Place
 from variations.training.step import Step
 
 Callbacks = Callable[[Loop, Experiment], Sequence[pl.Callback]]
@@ -169,7 +168,7 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         max_epochs=-1,
         callbacks=[loop, *further],
         # Processes are started by `system/processes.py`, also within a cluster's job.
-        plugins=[checkpoints.SafeIO(), LightningEnvironment()],
+        plugins=[checkpoints.SafeIO(), OwnRanks()],
         logger=False,  # `tracking` mirrors what the run measures
         deterministic=config.deterministic,  # False resets the setting of an earlier run of this process
         profiler=config.debug.profiler,
