@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
@@ -53,6 +54,8 @@ def fit(
     config: RunConfig, folder: RunFolder, interrupt: Interrupt, callbacks: Callbacks = lambda loop, experiment: ()
 ) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
+    # Lightning's loggers and callbacks look here. It takes the number of a task of `srun` for a rank.
+    setattr(rank_zero_only, "rank", processes.global_rank())  # noqa: B010 - an attribute of a function
     device, task = device_type(config), named(config.task)
     chosen = performance.apply(
         config.profile, device, config.trainer.threads, task.profile(config, device), config.trainer.precision
