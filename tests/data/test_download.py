@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -323,6 +324,25 @@ def test_truncated_archive_is_named(tmp_path: Path) -> None:
     archive.write_bytes(archive.read_bytes()[:50_000])
     with pytest.raises(UserError, match=r"a\.tgz is damaged"):
         extract(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("members", [None, ["first.txt"]])
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_text_that_fails_its_archives_checksum_is_refused(kind: str, members: list[str] | None, tmp_path: Path) -> None:
+    """A bit of the last text is flipped. Without compression (gz), the archive can be read to its end all the same."""
+    archive, text = tmp_path / f"a.t{kind}", random.Random(1).randbytes(600_000)
+    level: Any = {"compresslevel": 0} if kind == "gz" else {}
+    with tarfile.open(archive, f"w:{kind}", **level) as made:
+        for name in ("first.txt", "second.txt"):
+            added = member(name)
+            added.size = len(text)
+            made.addfile(added, io.BytesIO(text))
+    content = bytearray(archive.read_bytes())
+    content[-100_000] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.t\w+ is damaged .*delete it and start again"):
+        extract(archive, tmp_path / "out", members)
     assert not (tmp_path / "out").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytorch_lightning.utilities import rank_zero_only
 from suite import sampled
 
 from variations.commands.run import run
@@ -192,9 +193,11 @@ def test_an_exception_of_a_callback_is_told_with_its_line(
 
 
 @pytest.mark.slow
-def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> None:
+def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as one of several tasks of `srun`, whose number Lightning takes for the rank when it is imported."""
     from variations.commands import run
 
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
     target = "pytorch_lightning.loggers.CSVLogger"
     further = f"logger.further.csv={{_target_: {target}, save_dir: {tmp_path / 'csv'}, name: a, version: b}}"
     folder = RunFolder(run.execute(small(further)))

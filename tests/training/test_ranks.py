@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from variations.commands import run
+from variations.configuration.compose import compose_run
 from variations.store.run_folder import RunFolder
 from variations.system import processes
-from variations.system.errors import Interrupted
+from variations.system.errors import Interrupted, RunFailedError, UserError
 from variations.tasks.translation.config import TranslationConfig
+from variations.training.fit import make_trainer
+from variations.training.interrupt import Interrupt
+from variations.training.loop import Loop
 
 DEAF = "import signal, time; signal.signal(2, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 Process = Callable[[str], "subprocess.Popen[bytes]"]
@@ -107,6 +111,57 @@ def test_a_preemption_and_one_more_signal_are_waited_for(monkeypatch: pytest.Mon
     assert processes._watch([slow], [signal.SIGUSR2, signal.SIGTERM]) == 0
 
 
+@pytest.mark.parametrize(("nodes", "ranks"), [(1, ["0", "1"]), (2, ["2", "3"])])
+def test_the_number_of_the_machine_counts_only_among_several(
+    nodes: int, ranks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers and earlier jobs leave NODE_RANK behind; a run of one machine has a rank 0 all the same."""
+    popen, started = subprocess.Popen, []
+
+    def start(command: list[str], *, env: dict[str, str], **named: Any) -> "subprocess.Popen[bytes]":
+        started.append(env["RANK"])
+        return popen([sys.executable, "-c", "pass"], **named)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}.items():
+        monkeypatch.setenv(name, value)
+    assert processes.run_ranks(tmp_path, 2, nodes) == 0
+    assert started == ranks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["NODE_RANK", "GROUP_RANK", "LOCAL_RANK"])
+def test_a_run_of_one_process_is_its_rank_0_whatever_other_launchers_left(
+    name: str, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lightning would wait for ever for the first process of `trainer=ddp` with one device."""
+    for variable in ("NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(variable, "1")  # so that what Lightning sets is undone at the end
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv(name, "1")
+    config = small("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=32-true", "trainer.devices=1")
+    trainer = make_trainer(config, Loop(config, made(config, "run"), Interrupt(), None))
+    assert (trainer.global_rank, trainer.world_size, trainer.local_rank, trainer.node_rank) == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("given", ["", "first", "-1", "2"])
+def test_a_number_that_no_machine_of_the_run_has_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_RANK", given)
+    assert processes.node_rank(1) == 0
+    with pytest.raises(UserError, match=f"^NODE_RANK='{given}' in the environment: with trainer.nodes=2 .* 0 to 1"):
+        processes.node_rank(2)
+
+
+def test_a_wrong_number_of_the_machine_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_RANK", "")
+    config = compose_run([f"runs={tmp_path / 'runs'}", "trainer=ddp", "trainer.accelerator=cpu", "trainer.nodes=2"])
+    with pytest.raises(UserError, match=r"^NODE_RANK='' in the environment"):
+        run.execute(config)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_rank_is_known_by_what_started_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Lightning removes WORLD_SIZE at the end of a training, before the reason of a failure is written."""
     monkeypatch.delenv("WORLD_SIZE", raising=False)
@@ -132,3 +187,18 @@ def test_a_run_whose_first_process_does_not_answer_is_interrupted(
         run._run_in_processes(TranslationConfig(), folder)
     status = folder.status()
     assert status is not None and (status.state, status.reason) == ("interrupted", run.STOPPED)
+
+
+def test_a_run_whose_processes_leave_no_result_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create(asdict(TranslationConfig()))
+    monkeypatch.setattr(processes, "run_ranks", lambda *_: 0)
+    folder.set_status("running")
+    with pytest.raises(RunFailedError, match="its processes ended without an error, but left no result"):
+        run._run_in_processes(TranslationConfig(), folder)
+    assert folder.state() == "failed"
+    folder.set_status("pruned")
+    run._run_in_processes(TranslationConfig(), folder)
+    folder.write_result({"steps": 1})
+    folder.set_status("finished")
+    run._run_in_processes(TranslationConfig(), folder)
+    assert folder.finished()

@@ -61,6 +61,7 @@ def execute(config: RunConfig) -> Path:
 def _execute(config: RunConfig) -> Path:
     if found := surroundings.faults(config):
         raise ConfigError(found)
+    processes.node_rank(config.trainer.nodes)  # refuses a wrong one before the folder is made
     if config.variation.row:
         config = replace(config, variation=replace(config.variation, sha256=fingerprint_of(to_dict(config))))
     home = naming.run_folder(config)
@@ -278,13 +279,13 @@ def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
 def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") -> None:
     """Start `run` once for each device; `lease` is the name of the one that is held for them."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
+    first = processes.node_rank(config.trainer.nodes) == 0  # whose rank 0 writes the result
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
         status = folder.status()
-        first = processes.node_rank(config.trainer.nodes) == 0
         if first and status is not None and status.state == "running":  # the first process of all did not answer
             folder.set_status("interrupted", STOPPED)
         raise Interrupted(signal.Signals(code - 128))
-    if code:
+    if code or (first and not folder.finished() and folder.state() != "pruned"):
         failure = processes.failure(folder.path, code)
         folder.set_status("failed", str(failure))
         raise failure

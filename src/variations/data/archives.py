@@ -1,5 +1,6 @@
 """Unpacking archives from the web without trusting them."""
 
+import lzma
 import shutil
 import tarfile
 import tempfile
@@ -34,16 +35,22 @@ def extract(archive: Path, folder: Path, members: Collection[str] | None = None)
         with FileLock(folder.parent / f"{folder.name}.lock"):
             if not folder.is_dir():
                 _extract(archive, folder, members)
-    except (tarfile.TarError, zlib.error, EOFError) as error:
-        reason = str(error).partition("\n")[0].rstrip(":")  # tarfile appends its attempts, line by line
-        raise UserError(f"The archive {archive} is damaged ({reason}): delete it and start again.") from error
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise _damaged(archive, error) from error
     except OSError as error:
+        if error.errno is None:  # gzip's and bz2's own, not the system's
+            raise _damaged(archive, error) from error
         raise cache_fault(f"Cannot unpack {archive} into {folder}", error) from error
     return folder
 
 
+def _damaged(archive: Path, error: Exception) -> UserError:
+    reason = str(error).partition("\n")[0].rstrip(":")  # tarfile appends its attempts, line by line
+    return UserError(f"The archive {archive} is damaged ({reason}): delete it and start again.")
+
+
 def _extract(archive: Path, folder: Path, members: Collection[str] | None) -> None:
-    """Read the archive once, as a stream."""
+    """Read the archive once, as a stream, to its end: there is the checksum of what was unpacked."""
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
     found: set[str] = set()
     try:
@@ -58,6 +65,8 @@ def _extract(archive: Path, folder: Path, members: Collection[str] | None) -> No
                 _write(made / name, tar.extractfile(member))
                 if members is not None and found == set(members):
                     break
+            while tar.fileobj is not None and tar.fileobj.read(1 << 20):
+                pass
         if missing := sorted(set(members or ()) - found):
             raise UserError(f"The archive {archive} lacks {', '.join(missing)}: delete it and start again.")
         made.replace(folder)

@@ -38,10 +38,11 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
         0, or the first exit code that is not 0 (negative: ended by that signal). 128 + the signal, if not all followed.
 
     Raises:
-        UserError: there are several machines, and the environment does not give the address of the first.
+        UserError: there are several machines, and the environment lacks the address of the first, or has a number that
+            none of them has.
     """
     shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: lease}
-    first = int(os.environ.get("NODE_RANK", 0)) * devices
+    first = node_rank(nodes) * devices
     command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
     with _passed_on(processes) as received:
@@ -175,8 +176,18 @@ def lease_name() -> str:
 
 
 def node_rank(nodes: int) -> int:
-    """This machine's number among the `nodes` of a run."""
-    return int(os.environ.get("NODE_RANK", 0)) if nodes > 1 else 0
+    """This machine's number among the `nodes` of a run, from 0. With one machine, NODE_RANK means nothing.
+
+    Raises:
+        UserError: NODE_RANK is not such a number.
+    """
+    given = os.environ.get("NODE_RANK", "0") if nodes > 1 else "0"
+    if not given.isdecimal() or int(given) >= nodes:
+        raise UserError(
+            f"NODE_RANK={given!r} in the environment: with trainer.nodes={nodes} it is the number of this machine, "
+            f"0 to {nodes - 1}; set it on each machine."
+        )
+    return int(given)
 
 
 def write_reason(folder: Path, reason: str) -> None:
@@ -199,7 +210,9 @@ def signal_name(number: int) -> str:
 
 
 def reason_of(folder: Path, code: int) -> str:
-    """Why the processes of a run failed, the first of them with `code`."""
+    """Why the processes of a run failed, the first of them with `code`; 0: they left no result."""
+    if code == 0:
+        return "its processes ended without an error, but left no result; the same command continues it"
     if code < 0:  # the others only lost their connection to it
         return f"one of its processes was ended by {signal_name(-code)}"
     try:

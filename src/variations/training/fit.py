@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
@@ -28,7 +28,7 @@ from variations.training.interrupt import Interrupt
 from variations.training.loaders import continuing
 from variations.training.loop import PRUNED, Loop
 from variations.training.progress import RunProgress
-from variations.training.ranks import Place
+from variations.training.ranks import OwnRanks, Place
 from variations.training.step import Step
 
 Callbacks = Callable[[Loop, Experiment], Sequence[pl.Callback]]
@@ -54,6 +54,8 @@ def fit(
     config: RunConfig, folder: RunFolder, interrupt: Interrupt, callbacks: Callbacks = lambda loop, experiment: ()
 ) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
+    # Lightning's loggers and callbacks look here. It takes the number of a task of `srun` for a rank.
+    setattr(rank_zero_only, "rank", processes.global_rank())  # noqa: B010 - an attribute of a function
     device, task = device_type(config), named(config.task)
     chosen = performance.apply(
         config.profile, device, config.trainer.threads, task.profile(config, device), config.trainer.precision
@@ -169,7 +171,7 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         max_epochs=-1,
         callbacks=[loop, *further],
         # Processes are started by `system/processes.py`, also within a cluster's job.
-        plugins=[checkpoints.SafeIO(), LightningEnvironment()],
+        plugins=[checkpoints.SafeIO(), OwnRanks()],
         logger=False,  # `tracking` mirrors what the run measures
         deterministic=config.deterministic,  # False resets the setting of an earlier run of this process
         profiler=config.debug.profiler,

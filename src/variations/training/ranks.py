@@ -6,7 +6,27 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, distributed
+
+from variations.system import processes
+
+
+class OwnRanks(LightningEnvironment):
+    """The ranks that `system/processes.py` gives; what other launchers left in the environment means nothing."""
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        """Whether this process is one of several of the run."""
+        return processes.is_rank()
+
+    def local_rank(self) -> int:
+        """This process's number on its machine."""
+        return super().local_rank() if processes.is_rank() else 0
+
+    def node_rank(self) -> int:
+        """The machine's number among those of the run."""
+        return super().node_rank() if processes.is_rank() else 0
 
 
 class Ranks:

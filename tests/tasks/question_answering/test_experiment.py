@@ -358,6 +358,21 @@ def test_what_is_read_for_a_question() -> None:
         reading(net, group.vocabulary, group.tests[15], 80, restart=1)
 
 
+def test_sentences_are_shown_without_their_ngrams() -> None:
+    def first(ngrams: int) -> Reading:
+        of = config(f"data.ngrams={ngrams}", restarts=1)
+        data = QuestionAnsweringData(of)
+        data.setup()
+        (group,) = (group for group in data.groups if group.name == "1")
+        net = QuestionAnsweringExperiment(of, data).network.reader("1")
+        return reading(net, group.vocabulary, group.tests[1], 1, restart=0)
+
+    plain = first(1)
+    for ngrams in (2, 3):
+        shown = first(ngrams)
+        assert (shown.sentences, shown.question, shown.answer) == (plain.sentences, plain.question, plain.answer)
+
+
 def test_only_supporting_facts_that_are_still_in_memory_are_marked() -> None:
     of = config("data.memory=4", restarts=1)
     data = QuestionAnsweringData(of)
@@ -394,3 +409,25 @@ def test_weights_of_a_linear_start_are_drawn_with_their_signs() -> None:
     panel = heat_map(found).axes[0]
     assert panel.images[0].get_clim() == (-2.0, 3.0)
     assert [text.get_text() for text in panel.texts] == ["-2.00", "3.00"]
+
+
+def test_stories_that_are_too_short_to_be_chosen_are_not_blamed_on_the_model(tmp_path: Path) -> None:
+    of = config("data.memory=2", restarts=1)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    network = QuestionAnsweringExperiment(of, data).network
+    folder = RunFolder(tmp_path / "run").create(to_dict(of))
+    with pytest.raises(UserError, match=r"no test story has 3 to 12 sentences in memory; .* items=\[1-1\]"):
+        dict(TASK.attended(folder, of, network, Asked()))
+    assert list(dict(TASK.attended(folder, of, network, Asked(items=["1-1"])))) == ["reading-1-1"]
+
+
+@pytest.mark.parametrize("asked", [None, ["1-2"]])
+def test_a_model_without_weights_is_named(asked: list[str] | None, tmp_path: Path) -> None:
+    of = config("model=story_lstm", restarts=1)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    network = QuestionAnsweringExperiment(of, data).network
+    folder = RunFolder(tmp_path / "run").create(to_dict(of))
+    with pytest.raises(UserError, match="model=lstm gives sentences no weights"):
+        dict(TASK.attended(folder, of, network, Asked(items=asked)))

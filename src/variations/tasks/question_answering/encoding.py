@@ -20,6 +20,11 @@ def with_ngrams(sentence: tuple[str, ...], longest: int) -> tuple[str, ...]:
     return (*sentence, *("_".join(run) for run in runs))
 
 
+def without_ngrams(features: tuple[str, ...], longest: int) -> tuple[str, ...]:
+    """The sentence of which `with_ngrams` has made `features`."""
+    return next(features[:n] for n in range(len(features) + 1) if with_ngrams(features[:n], longest) == features)
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Ids of words and answers; answers are words, too, so that a model may tie the two."""

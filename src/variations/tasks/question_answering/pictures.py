@@ -6,8 +6,8 @@ from typing import Any
 
 from variations.system.errors import UserError
 
-LONGEST = 12
-"""Largest number of sentences of a story that is drawn by default."""
+SHORTEST, LONGEST = 3, 12
+"""Smallest and largest number of sentences in memory of a question that is drawn by default."""
 SHOWN = 0.005
 """Weights below this are not printed in their cells."""
 WORDS = {
@@ -44,33 +44,50 @@ def readings(
 ) -> Iterator[tuple[str, Reading]]:
     """Readings of test questions by the reported restarts, by task and question: `2-17`, counted from 1.
 
+    There are none of a network that gives sentences no weights.
+
     Args:
         network: the run's networks.
         groups: its questions.
         chosen: the reported restart of each group.
-        asked: names of questions; empty: of each task, the first `each` questions with a short story.
+        asked: as for `selected`.
+        each: as for `selected`.
+
+    Raises:
+        UserError: there is no such question.
+    """
+    tests = {task: (group, data) for group in groups for task, data in group.tests.items()}
+    for task, at in selected(groups, asked, each):
+        group, data = tests[task]
+        found = reading(network.reader(group.name), group.vocabulary, data, at - 1, chosen.get(group.name, 0))
+        if found.reads:
+            yield f"{task}-{at}", found
+
+
+def selected(groups: Sequence[Any], asked: Sequence[str] = (), each: int = 3) -> list[tuple[int, int]]:
+    """Task and number, from 1, of the test questions to be drawn.
+
+    Args:
+        groups: the questions.
+        asked: names of questions, such as `2-17`; empty: of each task, the first `each` questions with a short story.
         each: questions per task.
 
     Raises:
         UserError: there is no such question.
     """
-    tests = {str(task): (group, data) for group in groups for task, data in group.tests.items()}
-    numbers: list[tuple[str, int]] = []
+    tests = {str(task): data for group in groups for task, data in group.tests.items()}
+    numbers: list[tuple[int, int]] = []
     for name in asked:
         task, _, number = name.partition("-")
-        if task not in tests or not (number.isascii() and number.isdigit() and 1 <= int(number) <= len(tests[task][1])):
-            known = ", ".join(f"{known}-1 to {known}-{len(data)}" for known, (_, data) in tests.items())
+        if task not in tests or not (number.isascii() and number.isdigit() and 1 <= int(number) <= len(tests[task])):
+            known = ", ".join(f"{known}-1 to {known}-{len(data)}" for known, data in tests.items())
             raise UserError(f"There is no test question {name}. Valid: {known}.")
-        numbers.append((task, int(number)))
+        numbers.append((int(task), int(number)))
     if not asked:
-        for task, (_, data) in tests.items():
-            short = [at for at, count in enumerate(data.count.tolist(), 1) if 2 < count <= LONGEST]
-            numbers += [(task, number) for number in short[:each]]
-    for task, at in numbers:
-        group, data = tests[task]
-        found = reading(network.reader(group.name), group.vocabulary, data, at - 1, chosen.get(group.name, 0))
-        if found.reads:
-            yield f"{task}-{at}", found
+        for task, data in tests.items():
+            short = [at for at, count in enumerate(data.count.tolist(), 1) if SHORTEST <= count <= LONGEST]
+            numbers += [(int(task), number) for number in short[:each]]
+    return numbers
 
 
 def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -> Reading:
@@ -82,6 +99,7 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
     import torch
 
     from variations.tasks.question_answering.batching import gather
+    from variations.tasks.question_answering.encoding import without_ngrams
 
     if not 0 <= question < len(data):
         raise UserError(f"There is no question {question}: the test has questions 0 to {len(data) - 1}.")
@@ -91,7 +109,8 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
         scores, reads = net(stories)
 
     def text(words: Any) -> str:
-        return " ".join(vocabulary.words[word] for word in words.tolist() if word)
+        features = tuple(vocabulary.words[word] for word in words.tolist() if word)
+        return " ".join(without_ngrams(features, vocabulary.ngrams))
 
     n = stories.n
     return Reading(

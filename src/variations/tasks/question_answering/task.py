@@ -176,10 +176,15 @@ class QuestionAnswering(Measures):
         self, folder: RunFolder, config: QuestionAnsweringConfig, network: Any, asked: Asked
     ) -> Iterator[tuple[str, Any]]:
         """The weights of each hop, sentences by hops; items are named by task and question, such as `2-17`."""
-        from variations.tasks.question_answering.pictures import heat_map, readings
+        from variations.tasks.question_answering.pictures import LONGEST, SHORTEST, heat_map, readings, selected
 
         data = self.data(config)
         data.setup()
+        if not selected(data.groups, asked.items or []):
+            raise UserError(
+                f"There is nothing to draw: no test story has {SHORTEST} to {LONGEST} sentences in memory; name a "
+                f"question, as in items=[{config.data.tasks[0]}-1]."
+            )
         chosen = {name: net["chosen"] for name, net in ((folder.result() or {}).get("networks") or {}).items()}
         count = 0
         for name, found in readings(network, data.groups, chosen, asked.items or []):
