@@ -186,6 +186,17 @@ def test_copies_of_a_run_count_once(client: Any, run: Maker) -> None:
     assert "2 runs are copies and do not count again." in found["notes"]
 
 
+def test_a_run_that_was_trained_twice_under_two_names_counts_once(client: Any, run: Maker) -> None:
+    """As where the same values were typed in another order."""
+    tried = [(4, 70.0), (4, 70.0), (8, 75.0), (4, 71.0), (8, 76.0)]
+    names = [f"t{number}" for number in range(len(tried))]
+    for name, (h, score) in zip(names, tried, strict=True):
+        run("s", name, 1, score=score, h=h, rows=names)
+    found = client.json("/api/importance/s")
+    assert found["runs"] == 4
+    assert "1 run is of the configuration, seed and score of another one and does not count again." in found["notes"]
+
+
 def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Maker) -> None:
     names = [f"h{h}_{k}" for h in (4, 8) for k in range(3)]
     for name in names:

@@ -13,6 +13,7 @@ from variations.commands.preflight import with_task
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.tasks import named
 from variations.store import inputs
+from variations.store.identity import changed_keys
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint
@@ -511,3 +512,34 @@ def test_the_interval_of_validations_counts_as_typed_where_a_callback_acts_on_th
     assert [job.config.sweep.typed for job in expand(lines)] == [[]] * 2
     stopping = "callbacks=early_stopping"
     assert [job.config.sweep.typed for job in expand([*lines, stopping])] == [["trainer.val_every=5", stopping]] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (["model.h=2,4", "model.N=1", "sweep.name=g"], ["sweep.name=g", "model.N=1", "model.h=4,2"]),
+        (["sweep=quickstart", "recipe.lr=1,2"], ["sweep=quickstart", "recipe.lr=1.0,2.0"]),
+        (["sweep=toy_weighted_table3", "recipe.lr=1,2"], ["sweep=toy_weighted_table3", "recipe.lr=1e0,2.0"]),
+    ],
+)
+def test_a_row_is_the_same_in_another_order_or_spelling_of_what_was_typed(
+    first: list[str], again: list[str], tmp_path: Path
+) -> None:
+    """The rows of the first command are in the store; a further value is a row of its own."""
+    store = f"runs={tmp_path}"
+    jobs = expand([*first, store])
+    for job in jobs:
+        RunFolder(job.folder).create(to_dict(job.config))
+    found = expand([*again, store])
+    assert sorted(job.folder for job in found) == sorted(job.folder for job in jobs)
+    assert {job.row: job.config.variation.reuse for job in found} == {
+        job.row: job.config.variation.reuse for job in jobs
+    }
+    known = {job.folder: job.config for job in jobs}
+    assert not any(changed_keys(to_dict(known[job.folder]), to_dict(job.config)) for job in found)
+    for job in found:
+        job.config.variation.sha256, job.config.sweep.typed = None, []  # stored with the run, not composed
+        assert compose_run(job.overrides) == job.config
+    more = [word.replace("model.h=4,2", "model.h=8").replace("2.0", "3.0") for word in again]
+    assert {job.folder for job in expand([*more, store])} - known.keys()

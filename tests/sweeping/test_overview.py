@@ -187,17 +187,24 @@ def test_it_is_said_at_once_that_an_untrained_base_row_leaves_the_others_without
 ) -> None:
     outcomes = rows("steep", "other")
     base, other = outcomes
+    other.job.config.variation.base = "steep"
     base.folder = RunFolder(base.folder.path).create(to_dict(base.job.config))
     for step, nll in ((10, 4.0), (40, 2.0), (50, 1.0)):
         base.folder.measurements.append({"step": step, "dev/nll": nll})
     base.folder.write_result({"scores": {"test": {"bleu": {"value": 12.0}}}})
     base.state = "finished"
     said = "No row will be compared with steep, which is not trained (dev perplexity fell by 63.2 %"
-    for state in ("pending", "failed"):  # when it has ended, there is nothing to stop
-        other.state, text = state, StringIO()
+    for first in (Overview.ended, Overview.started):  # it ends now, or has ended before this command
+        text = StringIO()
         with Overview(Console(file=text, force_terminal=terminal, highlight=False, width=300)) as show:
+            other.state = "failed"  # then there is nothing to stop
             show.ended(outcomes, base)
-        assert (said in text.getvalue()) == (state == "pending")
+            assert said not in text.getvalue()
+            other.state = "pending"
+            first(show, outcomes, other if first is Overview.started else base)
+            assert text.getvalue().count(said) == 1
+            show.started(outcomes, other)
+            assert text.getvalue().count(said) == 1
 
 
 def test_the_printed_table_command_keeps_seeds_however_they_were_typed(rows: Callable[..., list[Outcome]]) -> None:

@@ -468,16 +468,23 @@ def test_rows_between_whose_runs_a_recipe_was_edited_are_told(
     ("now", "told"),
     [
         ("overrides: [recipe=quick, data.root=/there]", None),
-        ("overrides: [recipe=quick, recipe.lr=0.2]", "nothing where its sweep's file now has recipe.lr=0.2"),
-        ("overrides: [size=tiny]", "recipe=quick where its sweep's file now has size=tiny"),
-        ("defaults: [older, _self_]", "nothing where its sweep's file now has recipe.lr=0.3"),
+        ("overrides: [recipe=quick, recipe.lr=0.2]", "nothing where its sweep's file has recipe.lr=0.2"),
+        ("overrides: [size=tiny]", "recipe=quick where its sweep's file has size=tiny"),
+        ("defaults: [older, _self_]", "nothing where its sweep's file has recipe.lr=0.3"),
+        (
+            "overrides: ['recipe=${oc.env:OF_A_TEST}', recipe.lr=0.3]",
+            "nothing where its sweep's file has recipe.lr=0.3",
+        ),
+        ("defaults: [_self_, mine]", None),
         ("overrides: 5", None),
     ],
 )
 def test_overrides_of_a_sweeps_file_that_were_edited_since_are_told(
-    now: str, told: str | None, make_run: Any, store: Path, configuration: Any, config_dir: Path
-) -> None:
-    """What was typed replaces them, and where the data are does not count."""
+    now: str, told: str | None, make_run: Any, store: Path, configuration: Any, config_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What was typed replaces them, and where the data are does not count. A faulty file is not compared."""
+    monkeypatch.setenv("OF_A_TEST", "quick")
     (config_dir / "sweep").mkdir(parents=True, exist_ok=True)
     (config_dir / "sweep/older.yaml").write_text("name: older\noverrides: [recipe=quick, recipe.lr=0.3]\n")
     (config_dir / "sweep/mine.yaml").write_text(f"name: mine\n{now}\n")

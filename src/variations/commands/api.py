@@ -65,7 +65,7 @@ class TrainedRun:
 
         Raises:
             UserError: The run's checkpoint or vocabulary is missing, or a setting of the search is invalid.
-            TypeError: A single string is given, of which each letter would be a line; or another type than these.
+            TypeError: `lines` is a single string, of which each letter would be a line, or `beam` or `alpha` no number.
         """
         if isinstance(lines, str):
             raise TypeError(f"translate needs a list of lines: [{lines!r}], not {lines!r}")

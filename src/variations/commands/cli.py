@@ -94,6 +94,7 @@ def command(
             flags_typed = [word for word in sys.argv[1:] if word not in args.overrides]
             args.overrides = reworded(args.overrides)
             sys.argv[1:] = [*flags_typed, *args.overrides]
+        as_typed = [*sys.argv]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.experimental_rerun):
             if several and not multirun:
@@ -122,7 +123,7 @@ def command(
             several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
         with contextlib.nullcontext() if _may_set_mode(args) else without_mode():
-            _run(task, schema, config_name)
+            _run(task, schema, config_name, as_typed)
 
     return main
 
@@ -215,9 +216,12 @@ def _misread(message: str) -> NoReturn:
     fail(ConfigError([f"{message}: see --help."]))
 
 
-def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> None:
+def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str, as_typed: list[str]) -> None:
+    """Let Hydra compose and start the work, which finds `sys.argv` as it was typed."""
+
     @functools.wraps(task)
     def typed(node: DictConfig) -> Any:
+        sys.argv[:] = as_typed
         config = to_config(node, schema)
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             return task(config)  # the sweeper reports a failed run, and continues

@@ -7,7 +7,7 @@ from pathlib import Path
 from hydra.core.object_type import ObjectType
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.places import IN_CHECKOUT, spelled
+from variations.configuration.places import IN_CHECKOUT, SINGLE, spelled
 
 OTHER_NAMES = {
     "heads": "model.h",
@@ -151,7 +151,7 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
         if tables and len(shown) > MANY:
             shown, of = list(tables), f"Type {group}=TABLE/ROW; tables"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
-    if group == "sweep" and Path("runs", choice).is_dir():
+    if group == "sweep" and choice not in ("", ".", SINGLE) and Path("runs", choice).is_dir():
         said += f" runs/{choice} has runs of that sweep.name: type sweep=FILE sweep.name={choice}."
     own = "" if near or rows else f" One of your own: {own_option(group, choice)}."
     if len(shown) <= MANY:

@@ -12,8 +12,9 @@ effects of two keys cancel out, each gains by the other, and their shares add up
 """
 
 import itertools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -77,8 +78,17 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     counted = _counted(table)
     places = {row["row"]: k for k, row in enumerate(table["rows"]) if row["row"] in counted}
     tested = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
-    runs = _without_copies(tested)
-    left_out = [*_left_out(table, counted), *_copies(len(tested) - len(runs))]
+    trained = _without_copies(tested)
+    runs = _without_repeats(trained, table["keys"], places)
+    left_out = [
+        *_left_out(table, counted),
+        *_not_again(len(tested) - len(trained), "copies", "a copy"),
+        *_not_again(
+            len(trained) - len(runs),
+            "of the configuration, seed and score of others",
+            "of the configuration, seed and score of another one",
+        ),
+    ]
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
     factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
@@ -111,11 +121,28 @@ def _without_copies(runs: Sequence[payload.RunEntry]) -> list[payload.RunEntry]:
     return [run for run in runs if run["id"] in counted]
 
 
-def _copies(count: int) -> list[str]:
-    """The note on runs that were left out because they are copies."""
+def _without_repeats(
+    runs: Sequence[payload.RunEntry], keys: Sequence[payload.VariedKey], places: Mapping[str, int]
+) -> list[payload.RunEntry]:
+    """The runs, of which each configuration, seed and score counts once: trained again, it is no further evidence.
+
+    Args:
+        runs: Finished runs.
+        keys: All that differ between the rows, with a value for each of them.
+        places: Where the values of a row are, by its name.
+    """
+    found: dict[tuple[str, int, float | None], payload.RunEntry] = {}
+    for run in runs:
+        values = [key["values"][places[run["row"]]] for key in keys]
+        found.setdefault((json.dumps(values), run["seed"], run["score"]), run)
+    return [*found.values()]
+
+
+def _not_again(count: int, several: str, one: str) -> list[str]:
+    """The note on runs that were left out because they repeat others."""
     if not count:
         return []
-    return [f"{count} run{'s are copies and do' if count > 1 else ' is a copy and does'} not count again."]
+    return [f"{count} run{f's are {several} and do' if count > 1 else f' is {one} and does'} not count again."]
 
 
 def _counted(table: payload.Table) -> set[str]:

@@ -126,7 +126,7 @@ def define(
     loaded = [load_row(reference, home_table, conf=conf) for reference in references]
     absent: list[RowDefinition] = []
     if grid and store is not None:
-        configs = {row.row: _stored_config(store / name / row.row) for row in loaded}
+        configs = {row.row: stored_config(store / name / row.row) for row in loaded}
         loaded = [_with_values(row, configs[row.row]) for row in loaded]
         loaded = [replace(row, base=row.base or _stored_base(row.row, configs[row.row], names)) for row in loaded]
         loaded = _without_circles(loaded)
@@ -227,7 +227,7 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
-def _stored_config(home: Path) -> dict[str, Any]:
+def stored_config(home: Path) -> dict[str, Any]:
     """The configuration of the first run in a row's folder; empty if there is none, or it cannot be read."""
     try:
         folder = next((path for path in sorted(home.iterdir()) if SEED_FOLDER.fullmatch(path.name)), None)

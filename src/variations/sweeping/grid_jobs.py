@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -13,9 +14,10 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import typed_keys, values_of
 from variations.configuration.schema import RunConfig
-from variations.store.identity import is_incidental
-from variations.store.naming import GRID, LONGEST, safe_name
+from variations.store.identity import config_hash, is_incidental
+from variations.store.naming import GRID, LONGEST, run_folder, safe_name
 from variations.store.row_files import fingerprint_of, shaping
+from variations.store.rows import stored_config
 from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError
 
@@ -35,6 +37,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     problems += [f"{text_of(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
     composed: dict[tuple[str, ...], RunConfig] = {}
     rows_by_home: dict[Path, dict[str, None]] = {}
+    stored = StoredRows()
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
         telling = [line for line in lines if line.partition("=")[0].lstrip("+") in varied]
@@ -46,6 +49,9 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
         except ConfigError as error:
             problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
             continue
+        if (former := stored.name(config)) != name:
+            name, overrides = former, (*lines, *home, f"name='{former}'")
+            config = replace(config, name=former)
         if picked and config.variation.quoted:
             continue  # another system's figures, which only a glob has matched
         shared = [line for line in lines if line not in telling]
@@ -57,6 +63,34 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     if problems:
         raise ConfigError(problems)
     return jobs
+
+
+class StoredRows:
+    """The rows that sweeps have in the store, by their configurations.
+
+    A row is named after what was typed. The same may be typed in another order, or a value spelled in another way.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[Path, dict[str, list[str]]] = {}
+
+    def name(self, config: RunConfig, prefix: str = "") -> str:
+        """The name of the stored row that has the configuration of a run, the seed apart; the run's own if none has.
+
+        Args:
+            config: Of the run.
+            prefix: How the name begins.
+        """
+        home = run_folder(config).parent
+        if not home.parent.is_dir() or home.exists():
+            return home.name
+        if home.parent not in self._names:
+            names = self._names.setdefault(home.parent, {})
+            for row in sorted(path for path in home.parent.iterdir() if path.is_dir()):
+                if found := stored_config(row):
+                    names.setdefault(config_hash({**found, "seed": 1}), []).append(row.name)
+        known = self._names[home.parent].get(config_hash(to_dict(replace(config, seed=1))), [])
+        return next((name for name in known if name.startswith(prefix)), home.name)
 
 
 def _compose(overrides: Sequence[str]) -> RunConfig:

@@ -49,6 +49,8 @@ class Overview:
         self.live: Live | None = None
         self.pace = Pace(waiting)
         self._drawn = 0.0
+        self._lost: set[str] = set()
+        """Base rows of which `_tell_lost_base` has told."""
 
     def __enter__(self) -> Self:
         self._drawn = time.monotonic() if not self.console.is_terminal else 0.0
@@ -69,6 +71,8 @@ class Overview:
 
     def started(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         """A run was submitted."""
+        if base := outcome.job.config.variation.base:  # which an earlier command may have finished
+            self._tell_lost_base(outcomes, base)
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
             at = outcome.former.checkpoint if outcome.former is not None else None
@@ -81,10 +85,17 @@ class Overview:
         self._drawn = 0.0 if self.live is not None else self._drawn
         if self.live is None or not outcome.ok:
             self._tell_end(outcomes, outcome)
-        if why := _lost_base(outcomes, outcome.job.row):
-            self.say(
-                f"No row will be compared with {outcome.job.row}, which is not trained ({why}): Ctrl-C stops the sweep."
-            )
+        self._tell_lost_base(outcomes, outcome.job.row)
+
+    def _tell_lost_base(self, outcomes: Sequence[Outcome], row: str) -> None:
+        """Say once that a row is not trained, if others that are to be compared with it have not ended."""
+        others = [o for o in outcomes if o.job.config.variation.base == row and o.job.row != row]
+        own = [outcome for outcome in outcomes if outcome.job.row == row]
+        if row in self._lost or not all(o.ended for o in own) or all(o.ended for o in others):
+            return
+        if why := untrained(own):
+            self._lost.add(row)
+            self.say(f"No row will be compared with {row}, which is not trained ({why}): Ctrl-C stops the sweep.")
 
     def _tell_end(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         words = [outcome.state + (", started by another launch" if outcome.by_other and outcome.ok else "")]
@@ -341,15 +352,6 @@ def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence
         console.print(f"{how} command again to do what is missing.", soft_wrap=True)
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], typed)}", soft_wrap=True, markup=False)
-
-
-def _lost_base(outcomes: Sequence[Outcome], row: str) -> str | None:
-    """Why a row whose seeds have all ended is not trained, if others that are to be compared with it have not ended."""
-    others = (o for o in outcomes if o.job.row != row and (o.job.config.variation.base or outcomes[0].job.row) == row)
-    own = [outcome for outcome in outcomes if outcome.job.row == row]
-    if all(outcome.ended for outcome in own) and not all(outcome.ended for outcome in others):
-        return untrained(own)
-    return None
 
 
 def _table_line(outcome: Outcome, typed: Sequence[str]) -> str:

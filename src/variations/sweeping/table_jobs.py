@@ -19,7 +19,15 @@ from variations.configuration.tasks import named, schema_for
 from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint_of, keys_of_option, shaping
 from variations.store.rows import crossed_label, crossed_name, load_row
-from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
+from variations.sweeping.grid_jobs import (
+    AT_POINTS,
+    StoredRows,
+    combinations,
+    grid_row,
+    name_faults,
+    shared_folders,
+    text_of,
+)
 from variations.sweeping.job import Job, make_job
 from variations.sweeping.table_rows import circle_faults, misnamed, rows_and_faults, share_faults
 from variations.system.errors import ConfigError
@@ -151,12 +159,14 @@ def _composed(
     problems: list[str] = []
     failing: dict[str, list[str]] = {}  # rows by the fault that keeps them from being composed
     homes: dict[Path, list[str]] = {}  # the rows that are stored in each folder
+    of_store = StoredRows()
+    spelled_as: dict[tuple[str, ...], str] = {}  # each point, as an earlier command may have spelled it
     for row, reference, point, overrides in asked:
         try:
             config = compose_run(overrides)
             if point:
-                overrides = overrides + _words_of_a_point(config.variation, grid_row(point, point))
-                config = compose_run(overrides)
+                words, config = _named_at(config.variation, point, overrides, spelled_as, of_store)
+                overrides = overrides + words
         except ConfigError as error:
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
@@ -173,7 +183,7 @@ def _composed(
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.variation.sha256 = fingerprint_of(to_dict(config))
-        config.sweep.typed = shaping(shared, config)
+        config.sweep.typed = shaping([line for line in shared if line not in config.sweep.overrides], config)
         stored = f"{reference} with {' '.join(point)}" if point else reference
         homes.setdefault(run_folder(config).parent, []).append(stored)
         found.append((config.variation.row or row, overrides, config))
@@ -234,6 +244,35 @@ def _reject_choices_of_rows(given: dict[str, Override]) -> None:
         problems.append(f"{text_of(given['seed'])} cannot be combined with sweep=…: use seeds=[1,2].")
     if problems:
         raise ConfigError(problems)
+
+
+def _named_at(
+    variation: VariationConfig,
+    point: tuple[str, ...],
+    overrides: list[str],
+    spelled_as: dict[tuple[str, ...], str],
+    stored: StoredRows,
+) -> tuple[list[str], RunConfig]:
+    """The overrides that name a row at a point, and its configuration with them.
+
+    Args:
+        variation: Of the row, whatever the point.
+        point: The overrides with which the table is crossed.
+        overrides: All that compose the row there, but for its name.
+        spelled_as: How each point is spelled in the store; the first row there that trains its own weights adds it.
+        stored: The rows in the store.
+    """
+    words = _words_of_a_point(variation, spelled_as.get(point) or grid_row(point, point))
+    config = compose_run([*overrides, *words])
+    if point in spelled_as or variation.reuse:
+        return words, config
+    start = crossed_name(variation.row or "", "")
+    name = stored.name(config, start)
+    spelled_as[point] = name.removeprefix(start)
+    if name == config.variation.row:
+        return words, config
+    words = _words_of_a_point(variation, spelled_as[point])
+    return words, compose_run([*overrides, *words])
 
 
 def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from variations.configuration import doors
 from variations.configuration.overrides import typed_keys
+from variations.configuration.sweep_file import compose_sweep
 from variations.store.atomic import as_typed
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
-from variations.store.row_files import is_computing, keys_of_option, mapping, recomposed, shapes_the_run, stated
-from variations.system.errors import UserError
+from variations.store.row_files import files_stamp, is_computing, keys_of_option, recomposed, shapes_the_run, stated
+from variations.system.errors import ConfigError
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on
 
@@ -138,10 +140,12 @@ def _edited_since(row: Row, base: Row) -> str | None:
 
 
 def edited_overrides(row: Row) -> str | None:
-    """A note if the overrides of a sweep's file, sweep/NAME.yaml, are no longer those that a row was run with."""
+    """A note if the overrides of a sweep's file, sweep/NAME.yaml, are not, or no longer, those a row was run with."""
     sweep = row.config.get("sweep") or {}
     name, homes = str(sweep.get("name")), {run.folder.parents[1].name for run in row.finished if run.folder}
-    now = _overrides_of_file(name) if homes == {name} else None  # runs that were moved are those of another file
+    now = (
+        _overrides_of_file(name, files_stamp()) if homes == {name} else None
+    )  # runs that were moved are those of another file
     if now is None or "overrides" not in sweep or row.config.get("name"):  # no file, an older run, a row of a grid
         return None
     typed = typed_keys(sweep.get("typed") or [])
@@ -152,7 +156,6 @@ def edited_overrides(row: Row) -> str | None:
             line
             for line in lines
             if line not in others
-            and "${" not in line
             and typed_keys([line]).keys().isdisjoint(typed)
             and shapes_the_run(line, task, callbacks=callbacks)
         ]
@@ -160,21 +163,16 @@ def edited_overrides(row: Row) -> str | None:
     )
     if not gone and not come:
         return None
-    return f"finished with {' '.join(gone) or 'nothing'} where its sweep's file now has {' '.join(come) or 'nothing'}"
+    return f"finished with {' '.join(gone) or 'nothing'} where its sweep's file has {' '.join(come) or 'nothing'}"
 
 
-def _overrides_of_file(name: str) -> list[str] | None:
-    """`overrides` in the file of a sweep, or in the last of those that it includes; None without a readable file."""
-    file = doors.file_of(f"sweep/{name}")
+@lru_cache(maxsize=64)
+def _overrides_of_file(name: str, _stamp: str) -> tuple[str, ...] | None:
+    """The overrides in the file of a sweep; None without a file that can be composed."""
     try:
-        content = mapping(file) if file else None
-    except UserError:  # it was damaged since
+        return tuple(compose_sweep(name).overrides) if doors.file_of(f"sweep/{name}") else None
+    except ConfigError:  # it was damaged since
         return None
-    if content is None or "overrides" in content:
-        lines = content["overrides"] if content else None
-        return [str(line) for line in lines] if isinstance(lines, list) else None
-    included = [entry for entry in content.get("defaults") or [] if isinstance(entry, str) and entry != "_self_"]
-    return next((found for each in reversed(included) if (found := _overrides_of_file(each))), [])
 
 
 def _keys(line: str) -> list[str]:

@@ -13,7 +13,7 @@ from variations.system import processes
 
 
 class OwnRanks(LightningEnvironment):
-    """The ranks that `system/processes.py` gives; what other launchers left in the environment means nothing."""
+    """The ranks that `system/processes.py` gives; those that other launchers left in the environment mean nothing."""
 
     @property
     def creates_processes_externally(self) -> bool:
