@@ -143,9 +143,8 @@ def edited_overrides(row: Row) -> str | None:
     """A note if the overrides of a sweep's file, sweep/NAME.yaml, are not, or no longer, those a row was run with."""
     sweep = row.config.get("sweep") or {}
     name, homes = str(sweep.get("name")), {run.folder.parents[1].name for run in row.finished if run.folder}
-    now = (
-        _overrides_of_file(name, files_stamp()) if homes == {name} else None
-    )  # runs that were moved are those of another file
+    # Runs that were moved to another sweep's folder are not those of its file.
+    now = _overrides_of_file(name, files_stamp()) if homes == {name} else None
     if now is None or "overrides" not in sweep or row.config.get("name"):  # no file, an older run, a row of a grid
         return None
     typed = typed_keys(sweep.get("typed") or [])
