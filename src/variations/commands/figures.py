@@ -104,7 +104,7 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
     task = named(rows[0].task)
     recorded = {key for row in rows for lines in row.metrics.values() for line in lines for key in line}
     if config.metric == AUTO:
-        watched = task.watched(task.primary(config.sweep.metric).key) if config.run is None else None
+        watched = _watched(config, task) if config.run is None else None
         return str(next((key for key in (watched, *task.curves, task.monitor) if key in recorded), task.monitor))
     known = [key for key in task.curves if key in recorded]
     if known and config.metric not in recorded:
@@ -137,7 +137,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
     task = table_task(collected)
-    watched = task.watched(task.primary(sweep.metric).key) if config.metric == AUTO else config.metric
+    watched = _watched(config, task) if config.metric == AUTO else config.metric
     measure = _measure(task, watched or task.monitor)
     known = {row.definition.row: row for row in collected}
     unmeasured = []
@@ -174,6 +174,11 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         )
     if 0 < len(unmeasured) < len(collected):
         sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")
+
+
+def _watched(config: FiguresConfig, task: Task) -> str | None:
+    """What validations record that fits the sweep's metric."""
+    return task.watched(task.primary(config.sweep.metric).key)
 
 
 def _measure(task: Task, recorded: str) -> Measure:

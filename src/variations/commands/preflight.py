@@ -174,7 +174,7 @@ def _single_faults(
         task = named(config.task)
         if unknown := task.metric_fault(config.sweep.metric):
             found.append(Fault(("sweep.metric",), f"sweep.metric: {unknown}"))
-        typed = [line for line in lines if line not in config.sweep.overrides]
+        typed = [line for line in lines if line not in config.sweep.overrides]  # W&B's agents repeat the file's lines
         found += idle(typed, [config]) or (task.unusable_files([config]) if not found else [])
     return [*of_file, *(fault.text for fault in found if not screened.doubts(fault.keys))]
 

@@ -151,13 +151,18 @@ def is_computing(key: str, *, callbacks: bool) -> bool:
         key: Dotted.
         callbacks: Whether the run has any; they may act on its validations.
     """
-    return covered(key, ["trainer"]) and not covered(key, [*SHAPING, "trainer.extra", *(WATCHED if callbacks else ())])
+    return covered(key, ["trainer"]) and not covered(key, (*_shaping_keys(callbacks=callbacks), "trainer.extra"))
+
+
+def _shaping_keys(*, callbacks: bool) -> tuple[str, ...]:
+    """The keys of the trainer that may change the result of a run, which has `callbacks` or not."""
+    return (*SHAPING, *WATCHED) if callbacks else SHAPING
 
 
 def shapes_the_run(line: str, task: str, *, callbacks: bool) -> bool:
     """Whether an override may change the result of a run, which has `callbacks` or not, by more than rounding."""
     names = typed_keys([line])
-    if any(covered(key, (*SHAPING, *WATCHED) if callbacks else SHAPING) for key in names):
+    if any(covered(key, _shaping_keys(callbacks=callbacks)) for key in names):
         return True
     return not any(covered(key, ["task", "trainer", "seed"]) or is_incidental(key, {"task": task}) for key in names)
 
