@@ -464,6 +464,19 @@ def test_rows_between_whose_runs_a_recipe_was_edited_are_told(
     assert any("recipe.lr" in text for text in line.notes)
 
 
+def test_a_precision_that_a_choice_of_the_trainer_gives_to_one_row_is_told(make_run: Any, store: Path) -> None:
+    """Such a choice, trainer=gpu, is not kept with what was typed."""
+    for row, words in (("transformer", []), ("weighted", ["trainer=gpu"])):
+        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
+        config["sweep"] |= {"overrides": [], "typed": []}
+        make_run("quickstart", row, 1, 30.0, config=config)
+    rows = ["transformer", "weighted"]
+    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    (note,) = [text for text in line.notes if "precision" in text]
+    end = "which their files do not say: it was typed, or one was edited since"
+    assert note == f"differs from its base row in trainer.precision 32-true→bf16-mixed, {end}"
+
+
 @pytest.mark.parametrize(
     ("now", "told"),
     [

@@ -136,7 +136,9 @@ def _edited_since(row: Row, base: Row) -> str | None:
     if not left:
         return None
     words = in_words(left, row.config)
-    return f"differs from its base row in {words}, which their files do not say: one was edited since"
+    # Choices of the trainer, such as trainer=gpu, which also sets the precision, are not kept with what was typed.
+    typed = "it was typed, or " if all(covered(key, ["trainer"]) for key in left) else ""
+    return f"differs from its base row in {words}, which their files do not say: {typed}one was edited since"
 
 
 def edited_overrides(row: Row) -> str | None:

@@ -68,6 +68,20 @@ def test_a_loss_that_is_not_compared_is_on_no_front_and_named_by_curves(tab: Any
     assert "no front" not in tab.page.locator("#front").inner_text()
 
 
+def test_a_score_is_compared_where_the_measure_of_the_sweep_is_a_loss(tab: Any, serve: Any, tmp_path: Path) -> None:
+    measure = {"sweep__name": "words", "sweep__metric": "dev_ppl"}
+    for row, vocabulary in (("transformer", 66), ("vocabulary", 77)):
+        browser_store.write(tmp_path, row, 1, sweep="words", data__vocabulary=vocabulary, **measure)
+    url = serve(tmp_path)
+    tab.open(url, view="curves", metric="dev/nll")
+    tab.page.locator("#apart", has_text="Not comparable with the base row: vocabulary.").wait_for()
+    tab.open(url, view="curves", metric="dev/bleu")
+    tab.page.locator("h2", has_text="dev BLEU (greedy, in training) against steps").wait_for()
+    assert "Not comparable" not in tab.page.locator("#apart").inner_text()
+    tab.open(url, view="scatter", measure="test.bleu")
+    assert "no front" not in tab.page.locator("#front").inner_text()
+
+
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()  # all have 1.0 million parameters

@@ -178,6 +178,15 @@ V.views = V.views || {};
 
   const ends = (all, chosen) => all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ");
 
+  /** The measure that says whether rows can be compared in a recorded quantity; another score where no table has it. */
+  function judgedBy(sweep, metric) {
+    const loss = (key) => /(nll|ppl|loss)$/.test(key);
+    if (loss(metric)) return "dev_nll"; // stands for all losses
+    const keys = [metric.replace("/", "."), metric.replace("/", "_")];
+    const found = sweep.measures.find((measure) => keys.includes(measure.key)) ?? sweep.measures.find((measure) => !loss(measure.key));
+    return (found ?? sweep.primary).key;
+  }
+
   async function render(root, { sweep, current }) {
     if (!sweep.metrics.length) {
       V.replace(root, V.empty("No curves yet", "No run of this sweep has measured anything yet. The first values appear after a run's first log interval or validation."));
@@ -203,8 +212,7 @@ V.views = V.views || {};
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const nodes = grid.map(() => V.el("div", { class: "plot" }));
     const several = parts.some((part) => part.runs.length > 1);
-    const losses = /(nll|ppl|loss)$/.test(chosen.metric) && chosen.panels !== "measures";
-    const apart = rows.filter((row) => row.not_compared || (losses && row.not_compared_in.dev_nll)).map((row) => row.label);
+    const apart = rows.filter((row) => shown.every((metric) => row.not_compared_in[judgedBy(sweep, metric)])).map((row) => row.label);
     const waiting = without.filter((row) => !lost.some((item) => item.row === row)).map((row) => row.label);
     const value = chosen.logX || chosen.logY ? "positive value" : "value";
     const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;

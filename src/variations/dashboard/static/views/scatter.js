@@ -141,7 +141,7 @@ V.views = V.views || {};
       V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
       return;
     }
-    const other = (row) => row.not_compared || row.not_compared_in[measure.key];
+    const other = (row) => row.not_compared_in[measure.key];
     const apart = points.filter((point) => other(point.row));
     const front = V.pareto(points.filter((point) => !point.row.not_trained && !other(point.row)), measure);
     const hollow = points.some((point) => point.row.not_trained);
