@@ -146,6 +146,8 @@ def test_a_key_without_effect_is_found_by_chance_as_often_as_p_says() -> None:
 def test_many_numbers_are_compared_in_thirds_and_missing_ones_apart() -> None:
     [factor] = grouped({"lr": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, None]})
     assert factor.groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    of_ablation = [8] * 20 + [1, 1, 2, 2, 4, 4, 16, 16, 32, 32]  # most runs have the base row's value
+    assert grouped({"h": of_ablation})[0].groups.max() == 5
     assert grouped({"gate": [None, "None", "none", None]})[0].groups.tolist() == [0, 1, 2, 0]
     assert grouped({"same": [1, 1, 1], "list": [["a"], ["b"], ["a"]]})[0].groups.tolist() == [0, 1, 0]
 

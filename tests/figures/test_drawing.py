@@ -279,6 +279,13 @@ def test_branch_weights_are_filtered_and_coloured_by_branch():
     assert alike.get_ydata()[0] == pytest.approx(0.5)  # 1 / M
 
 
+def test_negative_branch_weights_are_in_the_picture():
+    """Without a constraint, weights may become negative."""
+    lines = [{"step": i, "branch/encoder.0.self.kappa": [0.5, -0.1 * i]} for i in range(4)]
+    panel = branch_weights(lines, sublayers(lines), 1).axes[0]
+    assert panel.get_ylim()[0] == pytest.approx(1.06 * -0.3)
+
+
 def test_sublayers_are_found_in_order_and_chosen_by_part_and_layer():
     keys = ("decoder.1.cross", "encoder.10.self", "encoder.2.self", "decoder.1.self")
     line = {f"branch/{key}.kappa": [1.0] for key in keys} | {"branch/dead": 0}

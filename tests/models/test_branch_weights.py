@@ -138,6 +138,7 @@ def test_shake_shake_draws_anew_in_training_and_takes_the_mean_at_test():
     assert not any(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert all(float(value.sum()) == pytest.approx(1, abs=1e-6) for value in first)
     assert not any(p.requires_grad for name, p in network.named_parameters() if name.endswith(("kappa", "alpha")))
+    assert network.metrics() == {"branch/dead": 0}  # a further draw would be none that was used
     assert all(torch.equal(value, torch.full((4,), 0.25)) for value in values(network.eval()))
 
 

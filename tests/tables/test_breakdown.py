@@ -26,7 +26,7 @@ def table(tmp_path: Path) -> Table:
     return table_of(tmp_path)
 
 
-def table_of(store: Path, **data: str) -> Table:
+def table_of(store: Path, metric: str = "error", **data: str) -> Table:
     """The same, with other keys of the run's `data`."""
     run = store / "papers" / "pe" / "seed1"
     run.mkdir(parents=True)
@@ -35,7 +35,7 @@ def table_of(store: Path, **data: str) -> Table:
     write_json(run / "status.json", {"state": "finished", "step": 1})
     scores = {name: {"value": value} for name, value in MEASURED.items()}
     write_json(run / "result.json", {"scores": {"test": scores}, "loss": {}, "parameters": 7520})
-    sweep = SweepConfig(name="papers", table="babi_memn2n_1k", rows=ROWS, seeds=[1], metric="error")
+    sweep = SweepConfig(name="papers", table="babi_memn2n_1k", rows=ROWS, seeds=[1], metric=metric)
     return build(define(sweep), store, SignificanceConfig(n=100))
 
 
@@ -49,6 +49,15 @@ def test_parts_have_no_columns_and_no_footnotes_of_their_own(table: Table) -> No
     assert not [each.key for each in grid.columns if "task_" in each.key]
     assert {"published.mean_error", "test.error"} <= {each.key for each in grid.columns}
     assert not [remark for remark in grid.remarks if "path finding" in remark]
+
+
+def test_a_part_that_is_the_metric_of_the_sweep_has_its_columns(tmp_path: Path) -> None:
+    grid = lay_out(table_of(tmp_path, "test.task_19"))
+    assert column(grid, "test.task_19")[0] == "88.00"
+    assert column(grid, "delta")[0] == "base"
+    assert column(grid, "published.task_19")[0] == "87.4"
+    assert column(grid, "against_published.test.task_19")[0] == "+0.60"
+    assert not [each.key for each in grid.columns if "task_1" in each.key and "task_19" not in each.key]
 
 
 def test_numbers_made_of_a_figure_that_was_quoted_from_memory_are_marked(table: Table) -> None:

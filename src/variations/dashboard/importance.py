@@ -14,6 +14,7 @@ effects of two keys cancel out, each gains by the other, and their shares add up
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ PERMUTATIONS = 1999
 CELLS = 4_000_000
 """Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
-"""Numbers with more values than this, as in a search, are grouped into thirds."""
+"""Numbers with more values than this are grouped into thirds, if they are spread as in a search."""
 NAMED = 6
 """Rows that are named when they are left out; of more, the number is told."""
 FEW = 5
@@ -175,13 +176,23 @@ def _numbers(column: Sequence[Any]) -> set[float]:
     return set(known) if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known) else set()
 
 
+def _in_thirds(column: Sequence[Any]) -> bool:
+    """Whether a column has so many numbers that its runs are grouped into thirds of equal count.
+
+    Not if a third or more of the runs share one number, as those of an ablation share that of the base row: some third
+    would then hold other numbers together with it.
+    """
+    known = [value for value in column if value is not None]
+    return len(_numbers(column)) > MANY and 3 * max(Counter(known).values()) < len(known)
+
+
 def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
-    """Each run's group, numbered in order of appearance; many numbers are grouped into thirds of equal count.
+    """Each run's group, numbered in order of appearance: its value, or the third of the values in which it is.
 
     As on the page, an absent key is a group of its own: it is neither the text "None" nor a number.
     """
     names: list[str | None] = [None if value is None else str(value) for value in column]
-    if len(_numbers(column)) > MANY:
+    if _in_thirds(column):
         edges = np.quantile([value for value in column if value is not None], [1 / 3, 2 / 3])
         names = [None if value is None else str(np.searchsorted(edges, value)) for value in column]
     order = {name: k for k, name in enumerate(dict.fromkeys(names))}
@@ -253,11 +264,11 @@ def _method(runs: int, table: payload.Table) -> str:
         f"Additive analysis of variance over {runs} finished runs, each key adjusted for the others (type II). The "
         "share is ω², corrected for chance; p comes from permuted residuals. Interactions count as not explained."
     )
-    if not any(len(_numbers(key["values"])) > MANY for key in table["keys"]):
+    if not any(_in_thirds(key["values"]) for key in table["keys"]):
         return text
     return (
-        f"{text} Numbers with more than {MANY} values are grouped into thirds. A search chooses values by earlier "
-        "scores, so its trials are not a uniform sample of the space."
+        f"{text} Numbers with more than {MANY} values, none of which has a third of the runs, are grouped into thirds. "
+        "A search chooses values by earlier scores, so its trials are not a uniform sample of the space."
     )
 
 

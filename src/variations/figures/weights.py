@@ -58,7 +58,7 @@ def branch_weights(
     if not names:
         raise UserError("No branch weights were recorded there: choose another layer or part, or a weighted model.")
     figure, panels = new(8.4, 1.2 + 2.3 * len(names), len(names), 2, sharex=True, sharey=True)
-    branches, apart, most = 0, 0.0, 1
+    branches, apart, most, lowest = 0, 0.0, 1, 0.0
     for number, (panel, (name, letter)) in enumerate(
         zip(panels, [(name, letter) for name in names for letter in ("kappa", "alpha")], strict=True)
     ):
@@ -66,7 +66,9 @@ def branch_weights(
         unit = unit_of("step", max(steps, default=0.0))
         for branch, ys in enumerate(values):
             x = [step / unit.factor for step in steps]
-            panel.plot(x, mean_filter(ys, window), color=colour(branch), linestyle=linestyle(branch), lw=1.4)
+            smooth = mean_filter(ys, window)
+            panel.plot(x, smooth, color=colour(branch), linestyle=linestyle(branch), lw=1.4)
+            lowest = min(lowest, *smooth)
         if values:
             panel.axhline(sum(v[-1] for v in values) / len(values), color="#999999", lw=0.8, ls=(0, (2, 3)), zorder=0)
         panel.set_title(f"{words(name)}: {'κ' if letter == 'kappa' else 'α'}")
@@ -78,7 +80,7 @@ def branch_weights(
         branches, most = max(branches, len(values)), max(most, len(steps))
         if len(steps) > 1:
             apart = (steps[-1] - steps[0]) / (len(steps) - 1)
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=1.06 * lowest)  # below 0 only with `branch.constraint=none`
     lines = [(f"branch {b + 1}", {"color": colour(b), "ls": linestyle(b), "lw": 1.6}) for b in range(branches)]
     legend(
         figure,

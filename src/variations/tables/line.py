@@ -141,14 +141,14 @@ class Table:
 
     @property
     def columns(self) -> list[Measure]:
-        """Measures that have a column of their own: all but the parts of others."""
-        return [measure for measure in self.measures if not measure.part_of]
+        """Measures that have a column of their own: the sweep's metric, and all others but parts of one."""
+        return [measure for measure in self.measures if measure == self.primary or not measure.part_of]
 
     def part(self, key: str) -> Measure | None:
-        """The measure that corresponds to a published figure, if it is a part of another."""
+        """The measure that corresponds to a published figure, if it is a part of another, without a column."""
         kind = self.task.published(key)
         found = self.task.measure(kind.measures[0]) if kind.measures else None
-        return found if found and found.part_of else None
+        return found if found and found.part_of and found not in self.columns else None
 
     @property
     def gaps(self) -> list[str]:

@@ -361,6 +361,19 @@ def test_equal_branches_have_the_mean_of_the_weights_whatever_their_sum(tab: Any
     assert "Equal branches would have 2.000 each" in tab.page.locator("p.hint", has_text="Equal").inner_text()
 
 
+def test_negative_branch_weights_are_in_the_charts(tab: Any, serve: Any, tmp_path: Path) -> None:
+    """Without a constraint, weights may become negative."""
+    folder = browser_store.write(tmp_path, "weighted", 1, sweep="single", label="Weighted")
+    weights = {"branch/encoder.0.self.kappa": [0.8, -0.4], "branch/encoder.0.self.alpha": [0.5, 0.5]}
+    lines = [{"step": step} | weights for step in (1, 2)]
+    folder.measurements.path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    folder.write_result(folder.result() or {})
+    tab.open(serve(tmp_path), view="branches", run="single/weighted/seed1")
+    tab.page.wait_for_selector(".small .chart[data-drawn]")
+    starts = "() => Bokeh.documents.flatMap((page) => page.roots()).map((chart) => chart.y_range.start)"
+    assert min(start for start in tab.page.evaluate(starts) if start is not None) < -0.4
+
+
 def test_drawings_are_a_view_of_runs_that_have_some_and_hold_nothing_but_shapes(
     tab: Any, serve: Any, tmp_path: Path
 ) -> None:

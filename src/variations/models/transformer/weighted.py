@@ -170,9 +170,13 @@ class WeightedTransformer(Transformer):
         return {MAIN: [p for p in self.parameters() if id(p) not in apart], BRANCH_WEIGHTS: branch}
 
     def metrics(self) -> dict[str, Any]:
-        """Effective κ and α of every branched sub-layer, and the number of branches with κ = 0 or α = 0."""
+        """Effective κ and α of every branched sub-layer, and the number of branches with κ = 0 or α = 0.
+
+        Weights that are drawn anew for each batch are left out: a further draw would be none that was used.
+        """
         found: dict[str, Any] = {}
-        for name, weights in self.branch_weights().items():
+        drawn = self.branch.train_mode == "random_per_step"
+        for name, weights in self.branch_weights().items() if not drawn else ():
             kappa, alpha = weights.values()
             found |= {f"branch/{name}.kappa": kappa.detach().tolist(), f"branch/{name}.alpha": alpha.detach().tolist()}
         return found | {"branch/dead": sum(weights.dead() for weights in self.branch_weights().values())}

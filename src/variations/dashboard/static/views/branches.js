@@ -14,11 +14,14 @@ V.views = V.views || {};
     return { runs, run: runs.find((item) => item.id === wanted) || runs.find((item) => item.state === "finished") || runs[0] };
   };
 
-  /** The largest κ or α of a run: one colour scale for both maps and all steps. */
-  const largest = (found) => Math.max(1e-9, ...found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || []))));
+  const weightsOf = (found) => found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || [])));
 
-  /** `high`: end of the scale; `wide`: width of the chart in px. */
-  function heat(found, weight, at, dead, high, wide) {
+  /** From 0, or the smallest κ or α of a run if one is negative, to the largest: one scale for both maps and all steps. */
+  const scale = (found) => ({ low: Math.min(0, ...weightsOf(found)), high: Math.max(1e-9, ...weightsOf(found)) });
+
+  /** `wide`: width of the chart in px. */
+  function heat(found, weight, at, dead, wide) {
+    const { low, high } = scale(found);
     const layers = found.layers;
     const branches = Math.max(...layers.map((layer) => (layer[weight][at] || []).length));
     const narrow = wide < 480;
@@ -36,14 +39,14 @@ V.views = V.views || {};
       grid: false,
     });
     const cells = layers.flatMap((layer) => (layer[weight][at] || []).map((value, branch) => ({ layer, branch, value })));
-    const mapper = V.chart.colours(fig, 0, high, "κ, α");
+    const mapper = V.chart.colours(fig, low, high, "κ, α");
     const gone = (cell) => dead.some((item) => item.layer === cell.layer.name && item.branch === cell.branch && (item.weight === weight || item.weight === "both")) || cell.value === 0;
     const source = V.chart.source({
       x: cells.map((cell) => String(cell.branch + 1)),
       y: cells.map((cell) => row(cell.layer)),
       value: cells.map((cell) => cell.value),
       text: cells.map((cell) => (gone(cell) ? (room > 56 ? "✕ dead" : "✕") : told(cell.value))),
-      colour: cells.map((cell) => V.onCividis(cell.value / high)),
+      colour: cells.map((cell) => V.onCividis((cell.value - low) / (high - low))),
     });
     const shown = fig.rect({ field: "x" }, { field: "y" }, 0.96, 0.92, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
     if (room > 17) fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: room > 60 ? "14px" : room > 28 ? "12px" : "10px" });
@@ -55,8 +58,8 @@ V.views = V.views || {};
   const equal = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
   function curve(found, layer, weight) {
-    const high = largest(found);
-    const yRange = new Bokeh.Range1d({ start: -0.02 * high, end: 1.06 * high }); // one scale for all layers
+    const { low, high } = scale(found);
+    const yRange = new Bokeh.Range1d({ start: 1.06 * low - 0.02 * high, end: 1.06 * high }); // one scale for all layers
     const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "", wholeX: true });
     const ink = V.ink();
     const branches = Math.max(...layer[weight].map((values) => (values || []).length));
@@ -74,7 +77,7 @@ V.views = V.views || {};
   }
 
   function deadText(dead, found, run) {
-    if (!dead.length) return "No branch is dead: every κ and α is above 0.";
+    if (!dead.length) return "No branch is dead: no κ or α is 0.";
     const name = (item) => `${found.layers.find((layer) => layer.name === item.layer)?.label || item.layer} branch ${item.branch + 1} (${item.weight === "both" ? "κ and α" : WEIGHTS[item.weight]})`;
     return `${V.count(dead.length, "dead branch", "dead branches")} in ${run.title}: ${dead.map(name).join("; ")}.`;
   }
@@ -124,7 +127,7 @@ V.views = V.views || {};
       V.el("div", { class: "small" }, small.map(({ layer, node }) => V.el("section", {}, V.el("h4", { text: `${layer.label}: ${WEIGHTS[weight]} of each branch` }), node))),
     );
     for (const { name, node } of maps) {
-      await V.chart.show(heat(found, name, at, dead, largest(found), node.clientWidth), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
+      await V.chart.show(heat(found, name, at, dead, node.clientWidth), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
     }
     for (const { layer, node } of small) {
       if (!current()) return;

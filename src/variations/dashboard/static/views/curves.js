@@ -60,8 +60,10 @@ V.views = V.views || {};
       return smooth.map((points, k) => ({ row, points, band: false, raw: chosen.smoothing > 0 ? raw[k] : null, name: found[k].run.title })).filter((line) => line.points.length);
     }
     const { mean, band, tails } = V.joinSeeds(smooth);
+    const measured = found.filter((item, k) => raw[k].length);
+    const name = measured.length === 1 ? measured[0].run.title : `${row.label}, mean of ${measured.length} ${row.of}`;
     const joined = [
-      { row, points: mean, band, raw: null, name: `${row.label}, mean of ${found.length} ${row.of}` },
+      { row, points: mean, band, raw: null, name },
       ...tails.map((points) => ({ row, points, band: false, raw: null, thin: true, name: `${row.label}, one of its ${row.of}` })),
     ];
     return joined.filter((line) => line.points.length);
