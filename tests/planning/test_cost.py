@@ -28,6 +28,8 @@ def test_disk_counts_the_checkpoints_that_stay(values: dict[str, Any]) -> None:
     assert run_cost(compose_run(STEPS), values, None).disk == 8_000_000  # 2 × 3, plus 2 best
     averaged = [*STEPS, "recipe.average=5", "recipe.average_every=10"]
     assert run_cost(compose_run(averaged), values, None).disk == 13_000_000
+    once = [*STEPS, "trainer.val_every=1000"]
+    assert run_cost(compose_run(once), values, None).disk == 4_000_000
     assert run_cost(compose_run([*STEPS, "recipe.ema=0.9"]), values, None).disk == 10_000_000
     assert run_cost(compose_run([*STEPS, "recipe.optimizer=sgd"]), values, None).disk == 4_000_000
 

@@ -115,6 +115,10 @@ def test_decays_that_no_update_reaches_are_one(configuration: Configure) -> None
     torch.nn.init.constant_(layer.weight, before + 1)
     last.update(layer)
     assert last.weights["weight"].item() - before == pytest.approx(1 - 2400 / 2409, rel=1e-3)
+    layer.double()  # as after `resume.allow=[trainer.precision]`
+    last.start(layer)
+    last.update(layer)
+    assert last.weights["weight"].dtype == torch.float64
 
 
 def test_a_gate_that_keeps_all_branches_is_none(configuration: Configure) -> None:

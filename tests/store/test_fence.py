@@ -110,6 +110,15 @@ def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
         assert not folder.path.exists()
 
 
+def test_a_folder_that_was_deleted_can_be_made_again_by_the_same_process(tmp_path: Path) -> None:
+    """As in a notebook, where a run that found a fault in its data is started again."""
+    for number in (1, 2):
+        folder = RunFolder(tmp_path / "run").create({"seed": number})
+        with hold(folder.path, seconds=600):
+            folder.set_status("running")
+            shutil.rmtree(folder.path)
+
+
 @pytest.mark.slow
 def test_a_rank_writes_under_the_lease_of_the_process_that_started_it(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run").create({})

@@ -113,6 +113,28 @@ def test_force_starts_a_new_attempt_where_files_of_an_unfinished_run_are_damaged
 
 
 @pytest.mark.slow
+def test_force_starts_a_new_attempt_where_an_unfinished_run_was_found_to_have_checkpoints_of_another(
+    stopped: tuple[RunConfig, RunFolder], small: Any, text: Path
+) -> None:
+    """They are read only once the run has started."""
+    config, folder = stopped
+    own = shutil.copytree(folder.checkpoints, folder.path.with_name("own"))
+    changes = ("trainer.val_every=2", "trainer.max_steps=6", "recipe.beta1=0.5", "name=other")
+    other = RunFolder(run.execute(small(f"data.root={text}", *changes)))
+    shutil.copytree(other.checkpoints, folder.checkpoints, dirs_exist_ok=True)
+    with pytest.raises(UserError, match=r"another run .*force=true"):
+        run.execute(config)
+    config.force = True
+    assert workplace(folder.path, config) == folder.path.with_name("seed1-attempt2")
+    shutil.copytree(own, folder.checkpoints, dirs_exist_ok=True)
+    config.force = False
+    run.execute(config)
+    assert folder.finished()
+    status = folder.status()
+    assert status is not None and "refused" not in status.extra
+
+
+@pytest.mark.slow
 def test_with_the_former_text_it_goes_on(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
     config, folder = stopped
     former = (text / "train.en").read_bytes()

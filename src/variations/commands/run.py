@@ -33,7 +33,15 @@ from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.store.row_files import fingerprint_of
 from variations.system import processes, streams
-from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
+from variations.system.errors import (
+    ConfigError,
+    ExitCode,
+    Interrupted,
+    NotContinuedError,
+    Pruned,
+    TakenOverError,
+    UserError,
+)
 from variations.system.exceptions import raised, short_traceback
 
 _EXECUTING = threading.Lock()
@@ -237,7 +245,7 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
         reason = raised(error, [str(file) for file in own_code.modules(folder.config()).values()])
     processes.write_reason(folder.path, reason)
     try:
-        folder.set_status("failed", reason)
+        folder.set_status("failed", reason, **({"refused": True} if isinstance(error, NotContinuedError) else {}))
     except OSError as fault:  # a full disk: the first error matters, and readers see that the process has ended
         print(f"Cannot write {folder.path / 'status.json'}: {fault}", file=sys.stderr)
 

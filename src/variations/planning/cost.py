@@ -65,8 +65,8 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
     validations = -(-trainer.max_steps // every)
     full = weights * (1 + recipe.further_copies)
     averaged = recipe.average if recipe.average > 1 else 0
-    saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
-    saved += (validations + averaged) * weights  # the dev loss falls at most validations
+    checkpoints = -(-trainer.max_steps // (trainer.checkpoint_every or every))
+    saved = checkpoints * full + (validations + averaged) * weights  # the dev loss falls at most validations
     updates = trainer.max_steps * values["update_seconds"]
     validation = validations * values["validation_seconds"]
     saving = saved * values["save_seconds_per_byte"]
@@ -78,7 +78,7 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
         validation=part * validation,
         saving=part * saving,
         test=values["test_seconds"],
-        disk=FULL * full + (min(BEST, validations) + averaged) * weights,
+        disk=min(FULL, checkpoints) * full + (min(BEST, validations) + averaged) * weights,
         memory=values["memory_bytes"],
         room=values.get("room_bytes") or room,
         devices=trainer.devices * trainer.nodes,

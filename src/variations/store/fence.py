@@ -71,11 +71,11 @@ def join(folder: Path, lease: str) -> None:
 
 
 def leave(folder: Path, lease: str) -> None:
-    """Remove our own fences when the lease is released."""
-    for place in _places(folder):
-        fence = place / f"{PREFIX}{lease}"
-        if _own.get(os.path.realpath(place)) == fence:
-            del _own[os.path.realpath(place)]
+    """Remove our own fences when the lease is released, also those of a folder that was deleted meanwhile."""
+    fences = [folder / name / f"{PREFIX}{lease}" for name in PLACES]
+    for place in [place for place, fence in _own.items() if fence in fences]:
+        del _own[place]
+    for fence in fences:
         shutil.rmtree(fence, ignore_errors=True)
 
 

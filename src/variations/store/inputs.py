@@ -13,7 +13,7 @@ from variations.store.atomic import read_json, read_object, replaced, write_json
 from variations.store.checksums import file_sha256
 from variations.store.identity import flatten, is_incidental
 from variations.store.run_folder import RunFolder
-from variations.system.errors import UserError, read_fault
+from variations.system.errors import NotContinuedError, UserError, read_fault
 
 FILE = "inputs.json"
 LOST = "environment.json"
@@ -101,12 +101,12 @@ def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
     """Check that a run continues with the same inputs; one that has nothing to continue may use any.
 
     Raises:
-        UserError: some have changed; the message names them.
+        NotContinuedError: some have changed; the message names them.
     """
     if not folder.has_trained():
         return
     if found := changed(folder, now):
-        raise UserError(
+        raise NotContinuedError(
             f"{folder.path} was started with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
             "changed since. Restore the former inputs to continue the run, or start again with the present ones "
             "under another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
@@ -132,12 +132,12 @@ def keep(folder: RunFolder, source: Path, name: str | None = None) -> dict[str, 
         Its name and SHA-256, to be remembered.
 
     Raises:
-        UserError: the run was trained with another file of that name.
+        NotContinuedError: the run was trained with another file of that name.
     """
     own, sha256 = folder.path / (name or source.name), file_sha256(source)
     if own.exists() and folder.has_trained():
         if file_sha256(own) != sha256:
-            raise UserError(
+            raise NotContinuedError(
                 f"{own} does not match the present inputs: the run was started with others, or the file is damaged. "
                 "Restore the former inputs, or start again under another name (name=…) or as a new attempt "
                 "(force=true)."

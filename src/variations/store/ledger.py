@@ -116,8 +116,12 @@ def _is_trial(folder: RunFolder) -> bool:
 
 
 def _continues(folder: RunFolder, config: RunConfig) -> bool:
-    """Whether an attempt is unfinished and `config` can continue it: with its keys, inputs, checkpoints and files."""
+    """Whether an attempt is unfinished and `config` can continue it: with its keys, inputs, checkpoints and files.
+
+    Not if it was found only after its start that it cannot: inputs of tasks of other packages are known then.
+    """
     try:
+        status = folder.status()
         folder.refuse_change(filled(to_dict(config)), certain=lease.read(folder.path) is None)
         refuse_to_continue(config, folder)
         folder.measurements.read()
@@ -127,6 +131,8 @@ def _continues(folder: RunFolder, config: RunConfig) -> bool:
     except UserError:  # each says that force=true starts a new attempt
         return False
     checkpoints = [*folder.checkpoints.glob("step*.ckpt")]
+    if status is not None and status.extra.get("refused"):
+        return False
     return not folder.finished() and (not checkpoints or any(map(is_sound, checkpoints)))
 
 

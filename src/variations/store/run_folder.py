@@ -312,12 +312,16 @@ class RunFolder:
     def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
         """Replace status.json. `started`, `step`, `epoch`, `checkpoint`, `command` and `failures` stay unless given.
 
+        `refused=True` marks a failed run that cannot continue with its present inputs or checkpoints.
+
         Raises:
             ValueError: `state` is not one of STATES.
         """
         if state not in STATES:
             raise ValueError(f"Unknown state {state!r}; valid: {', '.join(STATES)}.")
         old = self._read_json("status.json", tolerant=True) or {}
+        if state != "failed":
+            old.pop("refused", None)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
         fresh["process"] = Process.of().key

@@ -38,6 +38,10 @@ class RunFailedError(UserError):
     exit_code = ExitCode.FAILED
 
 
+class NotContinuedError(UserError):
+    """A run's inputs or checkpoints are not those with which it was trained; `force` begins a new attempt beside it."""
+
+
 class InUseError(UserError):
     """Another process is executing the run."""
 

@@ -27,7 +27,7 @@ from variations.store.atomic import as_typed, flush, replaced, write_text
 from variations.store.checksums import file_sha256, is_sound, sidecar, sweep
 from variations.store.conflicts import history
 from variations.store.identity import covered, identifying, with_effect
-from variations.system.errors import RunFailedError, UserError
+from variations.system.errors import NotContinuedError, RunFailedError, UserError
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
         config: The configuration of the run, whose `resume.changed` names the keys that were changed on the way.
 
     Raises:
-        UserError: It was written by another run.
+        NotContinuedError: It was written by another run.
     """
     if written is None:
         return
@@ -165,7 +165,7 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
         if written[key] != now[key] and not covered(key, allowed)
     }
     if differing := with_effect(differing, written, now):
-        raise UserError(
+        raise NotContinuedError(
             f"{path} is the checkpoint of another run ({'; '.join(sorted(differing.values()))}): restore this run's "
             "own, or train it again as a new attempt (force=true)."
         )

@@ -16,9 +16,9 @@ class MovingAverage:
         self.weights: dict[str, Tensor] = {}
 
     def start(self, model: nn.Module) -> None:
-        """Start from the current weights or, after `load`, move the average to the weights' device."""
+        """Start from the current weights or, after `load`, give the average the weights' device and precision."""
         self.weights = {
-            name: self.weights.get(name, value).to(value.device, copy=name not in self.weights)
+            name: self.weights.get(name, value).to(value.device, value.dtype, copy=name not in self.weights)
             for name, value in _weights(model)
         }
 

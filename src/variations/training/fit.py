@@ -131,7 +131,7 @@ def _keep_facts(config: RunConfig, folder: RunFolder, data: Any, chosen: dict[st
         former, now = folder.trained_by()[-2:]
         log.warning(
             "%s continues with other code of this project (%s) than that of its checkpoints (%s), so its result "
-            "will belong to neither. force=true starts a new attempt.",
+            "will belong to neither. Another name (name=…, a sweep: sweep.name=…) starts from the beginning.",
             *(folder.path, now, former),
         )
 

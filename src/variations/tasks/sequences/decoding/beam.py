@@ -8,7 +8,8 @@ batch.
 
 Everything is a tensor over all sentences and beams. The host synchronises once a step on CPU, once in four steps on an
 accelerator (`step.LOOK_EVERY`), and when a sentence reaches its length limit, which is known in advance. Sums of
-log-probabilities are in float64. Among equal candidates, the better beam is first, then the smaller id.
+log-probabilities are in float64. Of equal candidates that are kept, the better beam is first, then the smaller id;
+which of them are kept, if there is no room for all, depends only on their values (`step.best_tokens`).
 
 Shapes: B sentences still in the batch, K beams, n hypotheses to return, L longest output, V vocabulary.
 """
