@@ -426,15 +426,19 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     ("typed", "end"),
     [
         (["recipe.optimizer=sgd", "recipe.lr=0.01"], "; typed: recipe.optimizer=sgd recipe.lr=0.01."),
-        ([], "vocabulary 8,000, beam 4."),
+        ([], "; in the sweep's file: recipe.lr=0.3 recipe.warmup=50."),
+        (["recipe.lr=0.2", "recipe.warmup=9"], "beam 4; typed: recipe.lr=0.2 recipe.warmup=9."),
     ],
 )
-def test_what_was_typed_for_all_rows_stands_beside_the_recipe(
+def test_what_was_given_to_all_rows_stands_beside_the_recipe(
     typed: list[str], end: str, make_run: Any, configuration: Any, store: Path
 ) -> None:
+    lines = ["recipe=base", "data.vocabulary=8000", "recipe.lr=0.3", "recipe.warmup=50", "trainer.progress=false"]
+    lines = lines if "optimizer" not in "".join(typed) else []
     sweep = SweepConfig(name="quickstart", rows=["transformer", "weighted"], seeds=[1])
     for row in sweep.rows:
-        make_run("quickstart", row, 1, 30.0, config=configuration(sweep__typed=typed))
+        given = configuration(sweep__typed=typed, sweep__overrides=lines)
+        make_run("quickstart", row, 1, 30.0, config=given)
     (said,) = [text for text in build(define(sweep, store=store), store).remarks if text.startswith("Measured on")]
     assert said.endswith(end)
 

@@ -127,7 +127,7 @@ def measured(
         shapes: Each shape, by the name of a row that has it.
         limit: Seconds of updates for each.
         fresh: Whether to repeat known measurements.
-        told: Whether to say, where no bar is drawn, that it takes time.
+        told: Whether to say, where no bar is drawn, that it takes time, and which row is being measured.
 
     Returns:
         Measurements by the shape's key.
@@ -149,12 +149,15 @@ def measured(
     _warn_of_load(earlier, _load() if todo else 0.0)
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
-    if todo and hidden and told:
+    tell = hidden and told
+    if todo and tell:
         _tell_of_wait(limit)
     with Progress(console=console, transient=True, disable=hidden) as progress:
         bar = progress.add_task("Measuring", total=len(todo))
-        for key in todo:
+        for number, key in enumerate(todo, start=1):
             name, shape = distinct[key]
+            if tell:
+                print(f"[{number}/{len(todo)}] {name}", file=sys.stderr, flush=True)
             progress.update(bar, description=f"Measuring {escape(name)}")
             found[key] = answer = _measure(shape, limit)
             progress.advance(bar)
@@ -178,7 +181,10 @@ def _load() -> float:
 @cache
 def _tell_of_wait(limit: float) -> None:
     """Say once, where no bar is drawn, why nothing is printed for a while."""
-    text = f"Measuring step times that are not known yet: about {limit:.3g} s of updates for each network."
+    text = (
+        f"Measuring step times that are not known yet: about {limit:.3g} s of updates for each network, and its start "
+        "and test. measure=false leaves this out."
+    )
     print(text, file=sys.stderr, flush=True)
 
 

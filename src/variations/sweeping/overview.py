@@ -30,10 +30,7 @@ WIDE = 400
 """Width without a terminal."""
 
 
-UNTRAINED = (
-    "It will not be compared: train all rows for more steps (trainer.max_steps) under a new sweep.name, or let the "
-    "learning rate fall earlier."
-)
+UNTRAINED = "It will not be compared: train all rows for more steps (trainer.max_steps) under a new sweep.name."
 
 
 class Overview:

@@ -81,9 +81,11 @@ class RowTest:
 
     @property
     def agreeing_seeds(self) -> int:
-        """Seeds in which both tests of items find the difference significant."""
+        """Seeds in which both tests of items find a significant difference that has the sign of that over all."""
         pairs = (pair for pair in self.seeds.values() if not isinstance(pair, NoSpreadError))
-        return sum(all(test.significant for test in pair) for pair in pairs)
+        return sum(
+            all(test.significant and test.difference * self.across.difference > 0 for test in pair) for pair in pairs
+        )
 
     def document(self) -> dict[str, Any]:
         """As plain data."""

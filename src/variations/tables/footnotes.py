@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from variations.configuration.overrides import typed_keys
 from variations.configuration.tasks import task_of
 from variations.store import own_code
+from variations.store.identity import covered
 from variations.store.ledger import RunFolder
+from variations.store.row_files import shapes_the_run
 from variations.store.rows import in_short
 from variations.system.errors import UserError
 from variations.system.quantities import hours_name
@@ -92,17 +95,28 @@ def _settings(table: Table) -> list[str]:
         if config:
             result = next((run.result for run in line.row.finished), {})
             conditions = task_of(config).conditions(config, result, scaled=scaled)
-            text = f"Measured on {conditions}{_part(config)}{_typed(config)}."
+            text = f"Measured on {conditions}{_part(config)}{_overridden(config)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)
     return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
 
 
-def _typed(config: Mapping[str, Any]) -> str:
-    """What was typed for all rows of the command that started a run, which is no difference between these."""
-    lines = (config.get("sweep") or {}).get("typed") or []
-    return f"; typed: {' '.join(lines)}" if lines else ""
+def _overridden(config: Mapping[str, Any]) -> str:
+    """Keys that the sweep's file or the command line gave to all rows, so that the recipe's name does not tell them."""
+    sweep, callbacks = config.get("sweep") or {}, bool(config.get("callbacks"))
+    typed = sweep.get("typed") or []
+    of_file = [
+        line
+        for line in sweep.get("overrides") or []
+        for key in typed_keys([line])
+        if "." in key
+        and key not in typed_keys(typed)
+        and not covered(key, ["data"])
+        and shapes_the_run(line, str(config.get("task")), callbacks=callbacks)
+    ]
+    told = {"in the sweep's file": of_file, "typed": typed}
+    return "".join(f"; {where}: {' '.join(lines)}" for where, lines in told.items() if lines)
 
 
 def _scaled(table: Table) -> list[str]:
@@ -164,7 +178,7 @@ def _spread(table: Table) -> list[str]:
     summaries = [item for line in table.lines for item in line.measured.values()]
     if any(item.sd is not None for item in summaries):
         compared = any(line.delta for line in table.lines)
-        of_delta = "; Δ base is the mean difference from the base row over common seeds" if compared else ""
+        of_delta = "; Δ base is the mean of the differences from the base row over common seeds" if compared else ""
         return [f"± is the standard deviation over seeds{of_delta}."]
     if not summaries:
         return []

@@ -14,7 +14,10 @@ from variations.tables.line import NOT_TRAINED, RECALLED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
-AGREEING = "seeds for which both paired bootstrap and approximate randomisation find the difference significant"
+AGREEING = (
+    "seeds for which both paired bootstrap and approximate randomisation find a significant difference with the sign "
+    "of Δ base"
+)
 
 
 class Notebook:

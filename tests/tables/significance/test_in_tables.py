@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -48,6 +49,8 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     assert test.across.variance == ("items", "seeds")
     assert test.significant
     assert test.agreeing_seeds == 3
+    opposite = tuple(replace(each, difference=-each.difference) for each in test.seeds[1])
+    assert replace(test, seeds=test.seeds | {1: opposite}).agreeing_seeds == 2
     assert test.notes == ()
 
 
