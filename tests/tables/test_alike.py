@@ -9,6 +9,7 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
+from variations.store.inputs import other_texts
 from variations.store.row_files import fingerprint
 from variations.store.rows import define
 from variations.tables.footnotes import notes_of
@@ -283,6 +284,35 @@ def test_rows_trained_on_other_texts_are_not_compared(
     make_run("papers", "A_h16", 3, 31.0, config=other).write_environment({"data": texts | {"subwords.model": "6"}})
     make_run("papers", "base", 3, 31.0).write_environment({"data": texts | {"subwords.model": "7"}})
     assert not any("inputs" in note for note in read(seeds=[3]).lines[1].notes)  # another vocabulary was configured
+    changed = texts | {"subwords.model": "6", "train.de": "5"}
+    make_run("papers", "A_h16", 4, 31.0, config=other).write_environment({"data": changed})
+    make_run("papers", "base", 4, 31.0).write_environment({"data": texts | {"subwords.model": "7"}})
+    line = read(seeds=[4]).lines[1]  # but no other text
+    assert line.delta == {} and "its inputs differ from its base row's (train.de; seed 4): not compared" in line.notes
+
+
+@pytest.mark.parametrize(
+    ("task", "keys", "differ"),
+    [
+        ("translation", {"kind": "toy", "max_length": 9}, True),
+        ("translation", {"kind": "folder", "train_pairs": 9}, True),
+        ("translation", {"kind": "toy", "train_pairs": 9}, False),  # of which only these pairs are unpacked
+        ("translation", {"kind": "folder", "train": "more"}, False),
+        ("parsing", {"form": "vinyals", "train_trees": 9}, True),
+        ("parsing", {"seed": 2}, False),
+        ("question_answering", {"memory": 9, "joint": True}, True),
+        ("question_answering", {"tasks": [4]}, False),
+    ],
+)
+def test_keys_that_leave_the_texts_as_they_are_do_not_excuse_other_texts(
+    task: str, keys: dict[str, Any], differ: bool
+) -> None:
+    ours, theirs = ({"task": task, "data": {"kind": keys.get("kind")} | data} for data in ({}, keys))
+    made = {"translation": "subwords.model", "parsing": "symbols.json"}.get(task)  # of the texts, by these keys
+    names = ["text", *([made] if made else [])]
+    here, there = (dict.fromkeys(names, value) for value in "12")
+    assert other_texts(here, there, ours, theirs) == ["text"] * differ
+    assert other_texts(here, there, ours, ours) == sorted(names)
 
 
 @pytest.mark.parametrize("damage", [None, "", "{"])

@@ -190,7 +190,7 @@ def table(
     Args:
         sweep: The name of a file in `sweeps/`, or of a grid.
         runs: Root of the run store.
-        rows: Only these rows.
+        rows: Only these rows, their base rows, and their combinations with values of other keys.
         seeds: Only these seeds; None: those of the sweep file, and all others that have runs.
 
     Raises:

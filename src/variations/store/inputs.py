@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.tasks import task_of
 from variations.store.atomic import read_json, read_object, replaced, write_json
 from variations.store.checksums import file_sha256
 from variations.store.identity import flatten, is_incidental
@@ -76,15 +77,23 @@ def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
 def other_texts(
     here: Mapping[str, str], there: Mapping[str, str], config: Mapping[str, Any], other: Mapping[str, Any]
 ) -> list[str]:
-    """Names of the texts, vocabularies and ids that differ between two runs with one configuration of data.
+    """Names of the texts, vocabularies and ids that differ between two runs and that their configurations make equal.
 
-    Those of runs whose configurations of data differ are not the same things. Names that only one run has do not count.
-    If one of the runs has lost its names, the answer is LOST.
+    With other keys of `data`, these are the texts, if the keys are those of `Task.same_texts`, otherwise none. Names
+    that only one run has do not count. If one of the runs has lost its names, the answer is LOST.
     """
-    if LOST in (*here, *there):
-        return [LOST] if _data(config) == _data(other) else []
-    names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
-    return sorted(names) if names and _data(config) == _data(other) else []
+    names = {name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")}
+    lost = LOST in (*here, *there)
+    if not names and not lost:
+        return []
+    ours, theirs = _data(config), _data(other)
+    changed = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
+    if changed:
+        task = task_of(config)
+        if not changed <= {*task.same_texts(config), *task.same_texts(other)}:
+            return []
+        names -= {*task.made_inputs}
+    return [LOST] if lost else sorted(names)
 
 
 def other_modules(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

@@ -200,8 +200,17 @@ class Task(Configured, Protocol):
     """Keys that decide what the dev and test sets contain: scores of runs with other values are not comparable."""
     loss_keys: Sequence[str] = ()
     """Further keys that decide the units of losses, or the examples that are held out for them."""
+    made_inputs: Sequence[str] = ()
+    """Names of those inputs (`Data.keep_facts`) that are made of the texts, such as a vocabulary."""
     untrained_when: str = "is never found untrained"
     """When `untrained` reports a row as not trained: a clause that follows "A row that"."""
+
+    def same_texts(self, config: Mapping[str, Any]) -> Sequence[str]:
+        """Keys of `data` that change what a run of this configuration makes of its texts, but not the texts.
+
+        Runs that differ in no other key of `data` must have read equal texts to be compared.
+        """
+        return ()
 
     def metric(self, name: str) -> Measure:
         """The measure that `sweep.metric=name` means: a key, or a score of the test set without the set's name."""

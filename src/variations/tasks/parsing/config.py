@@ -8,6 +8,8 @@ from variations.tasks.sequences.config import DecodeConfig
 
 DEV_TREES = "the dev trees"
 """Name of the fingerprint of the dev set among a run's inputs."""
+WORDS, SYMBOLS = "words.json", "symbols.json"
+"""The vocabularies, among a run's files and inputs."""
 
 
 @dataclass

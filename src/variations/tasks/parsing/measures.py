@@ -9,7 +9,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
-from variations.tasks.parsing.config import DEV_TREES
+from variations.tasks.parsing.config import DEV_TREES, SYMBOLS, WORDS
 from variations.tasks.parsing.treebank import DESCRIBED, FURTHER
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import UNSCALED, scale_name
@@ -44,8 +44,13 @@ class Measures(Task):
 
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = (*(f"dev.{name}" for name in SCORES), *LOSSES)
+    made_inputs: Sequence[str] = (WORDS, SYMBOLS)
     tested_keys: Sequence[str] = ("data.kind", "data.seed")  # generated trees
     loss_keys: Sequence[str] = ("data.form",)
+
+    def same_texts(self, config: Mapping[str, Any]) -> Sequence[str]:
+        """Vocabulary, lengths, form and number of training trees."""
+        return ("data.vocabulary", "data.max_length", "data.form", "data.train_trees")
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""

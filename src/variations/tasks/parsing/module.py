@@ -9,15 +9,15 @@ from variations.store.atomic import write_json
 from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
-from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.parsing.config import SYMBOLS, WORDS, ParsingConfig
 from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs, load
 from variations.tasks.parsing.trees import read_trees
 from variations.tasks.sequences.data import PairsData
 
 log = logging.getLogger(__name__)
 
-WORDS, SYMBOLS, CARD = "words.json", "symbols.json", "treebank.json"
-"""Names of files in a run's folder."""
+CARD = "treebank.json"
+"""The description of the treebank in a run's folder."""
 
 
 class ParsingData(PairsData):

@@ -86,7 +86,7 @@ class Parsing(SequenceTask, Measures):
     def network(self, config: ParsingConfig, folder: RunFolder) -> Any:
         """The network for the run's own vocabularies."""
         from variations.models import build
-        from variations.tasks.parsing.module import WORDS
+        from variations.tasks.parsing.config import WORDS
         from variations.tasks.parsing.words import Vocabulary
 
         path = folder.path / WORDS

@@ -83,6 +83,10 @@ class Measures(Task):
     # `joint` and `ngrams` decide the answers to choose among.
     loss_keys: Sequence[str] = ("data.questions", "data.joint", "data.ngrams", "data.valid")
 
+    def same_texts(self, config: Mapping[str, Any]) -> Sequence[str]:
+        """What is made of the stories, which tasks share a network, and the questions that are held out."""
+        return ("data.memory", "data.ngrams", "data.joint", "data.valid")
+
     def watched(self, key: str) -> str | None:
         """Validations measure the loss as `dev/loss`."""
         return "dev/loss" if key == "dev_nll" else super().watched(key)

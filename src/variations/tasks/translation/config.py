@@ -6,6 +6,11 @@ from variations.configuration.schema import choice, default_cache, number
 from variations.configuration.transformer import SequenceData, TransformerConfig
 from variations.tasks.sequences.config import DecodeConfig
 
+MODEL_FILE = "subwords.model"
+"""The vocabulary, among a run's files and inputs."""
+IDS = "the sub-word ids of the training text"
+"""Name of their fingerprint among a run's inputs."""
+
 
 @dataclass
 class DataConfig(SequenceData):

@@ -12,6 +12,7 @@ from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedR
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import UNSCALED, resized, scale_name
 from variations.tasks.task import Task, values_of
+from variations.tasks.translation.config import IDS, MODEL_FILE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,8 +152,15 @@ class Measures(Task):
     )
     metrics: Sequence[str] = (*(f"dev.{score}" for score in SCORES), *LOSSES)
 
+    made_inputs: Sequence[str] = (MODEL_FILE, IDS)
     tested_keys: Sequence[str] = ("data.source", "data.target", "data.dev", "data.test", "data.lowercase")
     loss_keys: Sequence[str] = ("data.train", "data.train_pairs", "data.vocabulary")
+
+    def same_texts(self, config: Mapping[str, Any]) -> Sequence[str]:
+        """Vocabulary, lengths, case and, where it is no built-in corpus, the number of pairs that are used."""
+        kept = ("data.vocabulary", "data.vocabulary_pad_to", "data.max_length", "data.lowercase")
+        # Of the built-in corpus, only the first pairs are unpacked.
+        return kept if (config.get("data") or {}).get("kind") == "toy" else (*kept, "data.train_pairs")
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""
@@ -295,7 +303,7 @@ class Measures(Task):
         self, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
     ) -> Mapping[str, Any]:
         """The sub-words, which training text, case and size of the vocabulary decide, and the dev text."""
-        data, model = config.get("data") or {}, inputs.get("subwords.model")
+        data, model = config.get("data") or {}, inputs.get(MODEL_FILE)
         names = [f"{data.get('dev')}.{data.get(side)}" for side in ("source", "target")]
         return {
             **({"vocabulary": result["vocabulary"]} if "vocabulary" in result else {}),

@@ -6,7 +6,7 @@ from variations.data.entry import key_of
 from variations.store import inputs
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
-from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.config import IDS, TranslationConfig
 from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.corpora import Corpus
 from variations.tasks.translation.data.tokens import TokenPairs
@@ -31,7 +31,7 @@ def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
 
 def prepared(train: TokenPairs) -> dict[str, str]:
     """The fingerprint of the training text's ids, which also depends on the code that prepared them."""
-    return {"the sub-word ids of the training text": key_of(train.sha256)}
+    return {IDS: key_of(train.sha256)}
 
 
 def present(config: TranslationConfig) -> dict[str, str]:

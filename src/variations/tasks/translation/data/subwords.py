@@ -19,11 +19,10 @@ from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.system.terminal import status_line
-from variations.tasks.translation.config import DataConfig, TranslationConfig
+from variations.tasks.translation.config import MODEL_FILE, DataConfig, TranslationConfig
 from variations.tasks.translation.data.corpora import Corpus, TextPair, cache_folder
 from variations.tasks.translation.data.textfiles import NORMALISATION, iterate_pairs
 
-MODEL_FILE = "subwords.model"
 TRAINED_ON = 2_000_000
 """Most pairs on which the vocabulary is trained, evenly spaced over the corpus; more make hardly any difference."""
 SMALL = 1_000_000
