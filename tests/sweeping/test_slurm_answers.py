@@ -371,6 +371,37 @@ def test_a_job_that_is_cancelled_while_it_saves_does_not_come_back(
     assert (ended.value.code, "requeue" in commands) == (code, code == ExitCode.PREEMPTED)
 
 
+@pytest.mark.parametrize("itself", [True, False])
+def test_the_failure_of_another_machine_of_a_job_counts_once(itself: bool, tmp_path: Path) -> None:
+    """Whether the first machine's process has recorded it too, or could not."""
+    folder, note = RunFolder(tmp_path / "run").create({"seed": 1}), tmp_path / "0.node1.json"
+    folder.set_status("failed", "of an earlier job")
+    before = folder.failures()
+    if itself:
+        folder.set_status("running")
+        folder.set_status("failed", "its peer is gone")
+    write_json(note, {"code": 1, "reason": "CUDA out of memory"})
+    told = "on another machine of the job: CUDA out of memory"
+    assert slurm_job._with_others(folder, "toy/abc_0", 1, note, before) == (1, told)
+    status = folder.status()
+    assert status is not None and (status.reason, before, status.failures) == (told, 1, 2)
+
+
+@pytest.mark.parametrize("scontrol", ["exec sleep 5", None])
+def test_a_job_that_cannot_be_renamed_goes_on(
+    scontrol: str | None, commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm's controller may be silent; a machine may lack the command."""
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setattr(slurm_job, "RENAMING_SECONDS", 0.2)
+    if scontrol is None:
+        monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    else:
+        commands("scontrol", f"touch {tmp_path / 'asked'}; {scontrol}")
+    slurm_job._rename_job("a-seed1")
+    assert (tmp_path / "asked").exists() == (scontrol is not None)
+
+
 @pytest.fixture
 def preempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make a job whose run is preempted each time; `work()` executes the job and returns its note."""

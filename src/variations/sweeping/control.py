@@ -251,8 +251,9 @@ class Control:
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
             free, declared = self.watch.free(outcome.folder.path, record), True  # if the disk allows it
+            before = outcome.former.failures if outcome.former is not None else 0
             with self._told(outcome, "its failure cannot be recorded"):
-                declared = bool(free) and outcome.folder.declare_failed(how, record, seconds=seconds)
+                declared = bool(free) and outcome.folder.declare_failed(how, record, before=before, seconds=seconds)
             if not declared:
                 outcome.state, outcome.by_other = "elsewhere", True  # another sweep noticed it too, and was faster
                 return
