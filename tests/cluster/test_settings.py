@@ -99,6 +99,18 @@ def test_our_jobs_are_found_by_their_comment() -> None:
     assert [seen.live for seen in found.values()] == [True, True, False]
 
 
+def test_of_an_array_that_was_submitted_again_only_the_last_submission_counts() -> None:
+    def line(job: str, state: str, comment: str) -> str:
+        cells = (job, "0", state, "None", comment)
+        return "".join(cell.ljust(width) for cell, width in zip(cells, slurm_queue.WIDTHS, strict=True))
+
+    comments = [slurm_queue.comment_of("0a", attempt) for attempt in (0, 1)]
+    assert comments == ["variations:0a", "variations:0a.1"]
+    first, last = line("17", "FAILED", comments[0]), line("18", "RUNNING", comments[1])
+    for printed in ([first, last], [last, first]):  # squeue sorts by state
+        assert slurm_queue.parse(printed) == {("0a", 0): slurm_queue.Seen("18_0", "RUNNING", "None", 1)}
+
+
 def test_a_question_that_slurm_does_not_answer_is_no_answer() -> None:
     def silent() -> dict[tuple[str, int], slurm_queue.Seen]:
         raise slurm_queue.NoAnswerError("Socket timed out")

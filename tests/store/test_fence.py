@@ -178,31 +178,31 @@ def test_a_failure_is_not_declared_of_a_run_that_another_process_has_finished_me
         folder.write_result({"scores": {}})
         folder.set_status("finished")
     before = (folder.path / "status.json").read_bytes()
-    assert not folder.declare_failed("its process is gone", read(folder.path))
+    assert not folder.declare_failed("its process is gone", read(folder.path), before=0)
     assert (folder.path / "status.json").read_bytes() == before
 
 
 def test_a_failure_is_declared_under_a_lease_of_its_own(tmp_path: Path) -> None:
     """A sweep declares its killed row failed; a sweep that slept after its check writes nothing."""
     folder = RunFolder(tmp_path / "run").create({})
-    assert folder.declare_failed("killed", None)
+    assert folder.declare_failed("killed", None, before=0)
     status, record = folder.status(), read(folder.path)
     assert status is not None and (status.state, status.reason) == ("failed", "killed")
     assert record is not None and record.state == "released"
     python(TAKE_OVER, str(folder.path))
     before = contents(folder)
-    assert not folder.declare_failed("said too late", record)
+    assert not folder.declare_failed("said too late", record, before=0)
     assert contents(folder) == before
 
     set_status = RunFolder.set_status
     with pytest.MonkeyPatch.context() as patch:
 
-        def slept(self: RunFolder, state: str, reason: str | None = None) -> None:
+        def slept(self: RunFolder, state: str, reason: str | None = None, **extra: int) -> None:
             python(TAKE_OVER, str(self.path))
-            set_status(self, state, reason)
+            set_status(self, state, reason, **extra)
 
         patch.setattr(RunFolder, "set_status", slept)
-        assert not folder.declare_failed("said too late", read(folder.path))
+        assert not folder.declare_failed("said too late", read(folder.path), before=0)
     status = folder.status()
     assert status is not None and status.reason == "killed"
 

@@ -133,6 +133,22 @@ def test_a_killed_row_is_marked_failed_with_what_the_pool_knows(rows: Any, contr
 
 
 @pytest.mark.slow
+def test_each_launch_that_dies_before_it_writes_anything_counts_as_a_failure(
+    rows: Any, control: Any, pool: Any
+) -> None:
+    """As when it is killed while it imports: its status is still that of the launch before."""
+    outcomes = rows("a", retries=2)
+    sweep = control(outcomes)
+    for launch in (1, 2, 3):
+        sweep.step()
+        pool.end("a-seed1", None, -9)
+        sweep.step()
+        status = outcomes[0].folder.status()
+        assert status is not None and (status.state, status.failures) == ("failed", launch)
+    assert (outcomes[0].state, outcomes[0].failures) == ("failed", 3)
+
+
+@pytest.mark.slow
 def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a", retries=0)
     sweep = control(outcomes)

@@ -1,6 +1,10 @@
 """Runs that another sweep has finished are copied instead of trained again (`sweep.shares`)."""
 
 import os
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +19,7 @@ from variations.store.atomic import write_json, write_yaml
 from variations.store.checksums import file_sha256, sidecar
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys
-from variations.store.lease import read
+from variations.store.lease import Record, read
 from variations.store.ledger import RunFolder
 from variations.sweeping import copies
 from variations.sweeping.job import Job
@@ -208,6 +212,74 @@ def test_a_copy_that_was_killed_is_made_again(
     assert pool.submitted == []
 
 
+TAKE_OVER = (
+    "import sys; from pathlib import Path; from variations.store.lease import Lease, read\n"
+    "folder = Path(sys.argv[1])\n"
+    "assert Lease.claim(folder, read(folder), 'running') is not None\n"
+)
+
+
+def take_over(folder: Path) -> None:
+    """Take a run over as another process does that has judged its lease free."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", TAKE_OVER, str(folder)], check=True, env=environment)
+
+
+def test_the_lease_is_renewed_while_a_run_is_copied(
+    row: Row, source: RunFolder, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, found = row("mine", "b"), list[Record]()
+    outcome.job.config.sweep.lease_seconds = 0.6
+    copyfile = shutil.copyfile
+
+    def slow(*files: Path) -> None:
+        while (record := read(outcome.folder.path)) is None or record.beat < 2:
+            assert record is not None and record.state == "running"
+            time.sleep(0.05)
+        found.append(record)
+        copyfile(*files)
+
+    monkeypatch.setattr(copies.shutil, "copyfile", slow)
+    control([outcome]).step()
+    assert found and outcome.state == "finished"
+    lease = read(outcome.folder.path)
+    assert lease is not None and lease.state == "released"
+
+
+def test_a_sweep_that_loses_a_run_while_it_copies_it_writes_nothing_more(
+    row: Row, source: RunFolder, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, before = row("mine", "b"), list[dict[str, bytes]]()
+    outcome.job.config.sweep.lease_seconds = 600.0  # no renewal notices it first
+    copyfile = shutil.copyfile
+
+    def slow(*files_: Path) -> None:
+        copyfile(*files_)
+        if not before:
+            take_over(outcome.folder.path)
+            before.append(files(outcome.folder))
+
+    monkeypatch.setattr(copies.shutil, "copyfile", slow)
+    control([outcome]).step()
+    assert outcome.state == "elsewhere"
+    assert [files(outcome.folder)] == before
+    assert not outcome.folder.finished()
+
+
+def test_a_sweep_that_loses_a_run_while_it_compares_files_copies_nothing(
+    row: Row, source: RunFolder, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = row("mine", "b")
+
+    def slow(folder: RunFolder) -> None:
+        take_over(outcome.folder.path)
+
+    monkeypatch.setattr(copies, "_fault", slow)
+    control([outcome]).step()
+    assert outcome.state == "elsewhere"
+    assert sorted(files(outcome.folder)) == ["lease-2.json"]
+
+
 def test_the_remnants_of_a_killed_copy_are_removed(row: Row, source: RunFolder, control: Any) -> None:
     (source.path / "wandb").mkdir()
     (source.path / "wandb" / "notes.txt").write_text("theirs", encoding="utf-8")
@@ -225,7 +297,7 @@ def test_the_remnants_of_a_killed_copy_are_removed(row: Row, source: RunFolder, 
         path.write_text("half", encoding="utf-8")
     control([outcome]).step()
     assert outcome.folder.finished()
-    own = {"config.yaml", "status.json", "result.json", "log.txt", "lease-1.json"}
+    own = {"config.yaml", "status.json", "result.json", "log.txt", "lease-1.json", "lease-2.json"}
     assert {*files(outcome.folder)} - own == {*files(source)} - own
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from suite import sampled
@@ -13,11 +14,12 @@ from variations.commands.preflight import with_task
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.tasks import named
 from variations.store import inputs
+from variations.store.atomic import write_yaml
 from variations.store.identity import changed_keys
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint
-from variations.sweeping.jobs import expand
+from variations.sweeping.jobs import _composed_jobs, expand
 from variations.sweeping.outcomes import Outcome, idle_rows, other_inputs
 from variations.sweeping.table_jobs import single_run
 from variations.system.errors import ConfigError
@@ -334,6 +336,16 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             "rows quickstart/uniform with data.dev='validä' and quickstart/uniform with data.dev='validö' would share "
             "the folder runs/quickstart/uniform,data.dev=_valid: leave one out, and start it with another sweep.name.",
         ),
+        (
+            ["model.dropout=0,0.0"],
+            "rows model.dropout=0 and model.dropout=0.0 would share the folder runs/grid/model.dropout=0: leave one "
+            "out, and start it with another sweep.name.",
+        ),
+        (
+            ["sweep=quickstart", "rows=[uniform]", "model.dropout=0,0.0"],
+            "rows quickstart/uniform with model.dropout=0 and quickstart/uniform with model.dropout=0.0 would share "
+            "the folder runs/quickstart/uniform,model.dropout=0: leave one out, and start it with another sweep.name.",
+        ),
         (["sweep=quickstart", "sweep.metric=blue"], "sweep.metric: there is no 'blue'. Did you mean 'bleu'?"),
         (
             ["sweep=quickstart", "sweep.metric=dev.blue"],
@@ -512,6 +524,33 @@ def test_the_interval_of_validations_counts_as_typed_where_a_callback_acts_on_th
     assert [job.config.sweep.typed for job in expand(lines)] == [[]] * 2
     stopping = "callbacks=early_stopping"
     assert [job.config.sweep.typed for job in expand([*lines, stopping])] == [["trainer.val_every=5", stopping]] * 2
+
+
+def test_a_seed_that_is_spelled_in_two_ways_is_one_run() -> None:
+    assert [job.seed for job in expand(["seed=1,01,2"])] == [1, 2]
+
+
+def test_equal_rows_of_two_tables_are_two_rows_of_a_grid_also_when_it_is_started_again(tmp_path: Path) -> None:
+    line = [f"runs={tmp_path}", "variation=weighted_table2/C_transformer,attention_table3/C_N2"]
+    first, second = expand(line)
+    assert not changed_keys(to_dict(first.config), to_dict(second.config))
+    RunFolder(first.folder).create(to_dict(first.config))
+    _composed_jobs.cache_clear()
+    assert [job.folder for job in expand(line)] == [first.folder, second.folder]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"task": "mine"}, {"task": "gone.tasks:Mine"}, {"task": 5}, {"data": 5}, {"variation": "x"}],
+    ids=str,
+)
+def test_a_stored_row_that_nobody_can_read_is_in_no_new_rows_way(damage: dict[str, Any], tmp_path: Path) -> None:
+    """Such as one whose task's package is not installed."""
+    line = [f"runs={tmp_path}", "model.dropout=0.1,0.2"]
+    (job, _) = expand(line)
+    write_yaml(job.folder.parent.with_name("other") / "seed1" / "config.yaml", {**to_dict(job.config), **damage})
+    _composed_jobs.cache_clear()
+    assert [job.row for job in expand(line)] == ["model.dropout=0.1", "model.dropout=0.2"]
 
 
 @pytest.mark.slow

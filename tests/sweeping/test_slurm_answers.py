@@ -1,12 +1,14 @@
 """Slurm commands that do not answer, or refuse: the user is told, and the sweep waits where that helps."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from submitit.core.utils import FailedJobError
 
 from variations.store import lease
 from variations.store.atomic import read_json, write_json
@@ -117,6 +119,162 @@ def test_a_refusal_is_waited_for_only_if_it_can_pass(
     assert ("sweep.at_once=N keeps at most N runs in the queue" in str(error.value)) == (message == FULL and runs > 1)
 
 
+LOST = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+
+
+class Sbatch:
+    """A stand-in for submitit whose first arrays Slurm accepts, though the answer is lost, and for squeue."""
+
+    def __init__(self, *losses: BaseException) -> None:
+        self.losses, self.arrays, self.cancelled = [*losses], 0, list[str]()
+        self.jobs: dict[tuple[str, int], tuple[str, str]] = {}
+        """Comment and state, by array and element."""
+
+    def __call__(self, folder: Path) -> Any:
+        chosen: dict[str, Any] = {}
+        return SimpleNamespace(
+            update_parameters=lambda **named: chosen.update(named),
+            map_array=lambda work, orders: self.submit(str(chosen["comment"]), len(orders)),
+        )
+
+    def submit(self, comment: str, count: int) -> list[SimpleNamespace]:
+        number, self.arrays = str(17 + self.arrays), self.arrays + 1
+        self.jobs |= {(number, element): (comment, "PENDING") for element in range(count)}
+        if self.losses:
+            raise self.losses.pop(0)
+        return [SimpleNamespace(job_id=f"{number}_{element}") for element in range(count)]
+
+    def look(self) -> dict[tuple[str, int], Seen]:
+        order = ["PENDING", "RUNNING", "CANCELLED", "FAILED", "NODE_FAIL"]  # squeue sorts by state
+        lines = [
+            "".join(str(cell).ljust(width) for cell, width in zip(cells, slurm_queue.WIDTHS, strict=True))
+            for (number, element), (comment, state) in sorted(self.jobs.items(), key=lambda job: order.index(job[1][1]))
+            for cells in [(number, element, state, "None", comment)]
+        ]
+        return slurm_queue.parse(lines)
+
+    def set(self, number: str, state: str) -> None:
+        self.jobs |= {job: (comment, state) for job, (comment, _) in self.jobs.items() if job[0] == number}
+
+    def ask(self, *command: str) -> str:
+        assert command[0] == "scancel"
+        for number in command[1:]:
+            self.cancelled.append(number)
+            self.set(number, "CANCELLED")
+        return ""
+
+
+@pytest.fixture
+def sbatch(commands: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sbatch]:
+    """Make a stand-in that raises these in turn after it has accepted an array."""
+
+    def make(*losses: BaseException) -> Sbatch:
+        found = Sbatch(*losses)
+        monkeypatch.setattr("submitit.SlurmExecutor", found)
+        monkeypatch.setattr(slurm, "ask", found.ask)
+        monkeypatch.setattr(slurm, "PATIENCE", 0.0)
+        return found
+
+    return make
+
+
+def pool_of(sbatch: Sbatch, runs: Path, said: list[str]) -> SlurmPool:
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0), runs, say=said.append)
+    pool._queue.look, pool._queue.seconds = sbatch.look, 0.0
+    return pool
+
+
+def test_an_array_whose_number_was_lost_is_cancelled_and_the_next_one_is_followed(
+    sbatch: Callable[..., Sbatch], tmp_path: Path
+) -> None:
+    slurm_ = sbatch(FailedJobError(LOST))
+    pool = pool_of(slurm_, tmp_path, [])
+    keys = [pool.submit(PooledRun(tmp_path / name, name)) for name in ("a-seed1", "b-seed1")]
+    assert pool.ended() == []
+    assert pool.ended() == []
+    assert slurm_.cancelled == ["17"]
+    slurm_.set("17", "FAILED")
+    slurm_.set("18", "RUNNING")
+    assert pool.ended() == []
+    assert [pool.alive(key) for key in keys] == [True, True]
+    assert [pool._job(key) for key in keys] == ["18_0", "18_1"]
+    slurm_.set("18", "NODE_FAIL")
+    assert [ended.reason for ended in pool.ended()] == [f"its machine failed (Slurm job 18_{n})" for n in (0, 1)]
+
+
+def test_an_array_that_slurm_accepts_after_the_next_one_is_no_run(
+    sbatch: Callable[..., Sbatch], tmp_path: Path
+) -> None:
+    """Its controller was so slow that squeue did not list it yet; its jobs have no orders, and fail."""
+    slurm_ = sbatch(FailedJobError(LOST))
+    pool = pool_of(slurm_, tmp_path, [])
+    keys = [pool.submit(PooledRun(tmp_path / name, name)) for name in ("a-seed1", "b-seed1")]
+    assert pool.ended() == []
+    late, slurm_.jobs = slurm_.jobs, {}
+    assert pool.ended() == []
+    slurm_.set("18", "RUNNING")
+    for state in ("PENDING", "FAILED"):
+        slurm_.jobs |= late
+        slurm_.set("17", state)
+        assert pool.ended() == []
+        assert [pool._job(key) for key in keys] == ["18_0", "18_1"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_during_sbatch_leaves_no_job_behind(sbatch: Callable[..., Sbatch], rows: Any, tmp_path: Path) -> None:
+    slurm_, said = sbatch(KeyboardInterrupt()), list[str]()
+    outcomes = rows("a", "b")
+    sweep = Control(pool_of(slurm_, tmp_path, said), outcomes, Overview())
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run()
+    assert slurm_.cancelled == ["17"]
+    assert said == ["Not yet submitted to Slurm: 2 runs; the same command submits them."]
+    assert [outcome.state for outcome in outcomes] == ["pending", "pending"]
+    assert [record.state for o in outcomes if (record := lease.read(o.folder.path))] == ["released", "released"]
+
+
+def test_ctrl_c_while_slurm_is_silent_claims_nothing(sbatch: Callable[..., Sbatch], tmp_path: Path) -> None:
+    slurm_, said = sbatch(FailedJobError(LOST)), list[str]()
+    pool = pool_of(slurm_, tmp_path, said)
+    for name in ("a-seed1", "b-seed1"):
+        pool.submit(PooledRun(tmp_path / name, name))
+    assert pool.ended() == []
+
+    def silent() -> Any:
+        raise slurm_queue.NoAnswerError("Unable to contact slurm controller")
+
+    pool._queue.look = silent
+    pool.stop()
+    assert said[1:] == ["Slurm does not answer, so it is unknown whether it has 2 runs more: see squeue --me."]
+
+
+def test_another_users_job_is_not_known_to_have_ended(
+    sbatch: Callable[..., Sbatch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """squeue is asked about the jobs of one user, so a missing job of another may wait or run."""
+    slurm_ = sbatch()
+    monkeypatch.setenv("LOGNAME", "ada")
+    pool = pool_of(slurm_, tmp_path, [])
+    key = pool.submit(PooledRun(tmp_path / "run", "a-seed1"))
+    assert pool.ended() == [] and pool.alive(key) is True
+    slurm_.jobs = {}  # as squeue lists them to the other
+    folder = tmp_path / "run"
+    folder.mkdir()
+    monkeypatch.setenv("LOGNAME", "bob")
+    other = pool_of(slurm_, tmp_path, [])
+    assert other.alive(key) is None
+    for state in ("queued", "running"):
+        watch = lease.Watch(lambda name, key: other.alive(key))
+        far = {"pid": 99, "host": "node7", "place": "elsewhere", "born": 1}
+        record = lease.Record(1, state, state, **far, pool="slurm", key=key, beat=5)  # type: ignore[arg-type]
+        assert watch.free(folder, record) is None  # only its silence will tell
+        assert watch.free(folder, replace(record, beat=6)) is False
+    write_json(tmp_path / ".slurm" / key.rpartition("/")[2].partition("_")[0] / "0.json", {"code": 0})
+    assert other.alive(key) is False  # it has left its note
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert pool_of(slurm_, tmp_path, []).alive(key) is False
+
+
 def test_a_second_ctrl_c_still_tells_how_to_end_the_jobs(
     commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +369,37 @@ def test_a_job_that_is_cancelled_while_it_saves_does_not_come_back(
     with pytest.raises(SystemExit) as ended:
         slurm_job.work(slurm_job.Order(str(tmp_path), str(tmp_path / "0.json"), "onehost/abc_0", "a-seed1"))
     assert (ended.value.code, "requeue" in commands) == (code, code == ExitCode.PREEMPTED)
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_the_failure_of_another_machine_of_a_job_counts_once(itself: bool, tmp_path: Path) -> None:
+    """Whether the first machine's process has recorded it too, or could not."""
+    folder, note = RunFolder(tmp_path / "run").create({"seed": 1}), tmp_path / "0.node1.json"
+    folder.set_status("failed", "of an earlier job")
+    before = folder.failures()
+    if itself:
+        folder.set_status("running")
+        folder.set_status("failed", "its peer is gone")
+    write_json(note, {"code": 1, "reason": "CUDA out of memory"})
+    told = "on another machine of the job: CUDA out of memory"
+    assert slurm_job._with_others(folder, "toy/abc_0", 1, note, before) == (1, told)
+    status = folder.status()
+    assert status is not None and (status.reason, before, status.failures) == (told, 1, 2)
+
+
+@pytest.mark.parametrize("scontrol", ["exec sleep 5", None])
+def test_a_job_that_cannot_be_renamed_goes_on(
+    scontrol: str | None, commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm's controller may be silent; a machine may lack the command."""
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setattr(slurm_job, "RENAMING_SECONDS", 0.2)
+    if scontrol is None:
+        monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    else:
+        commands("scontrol", f"touch {tmp_path / 'asked'}; {scontrol}")
+    slurm_job._rename_job("a-seed1")
+    assert (tmp_path / "asked").exists() == (scontrol is not None)
 
 
 @pytest.fixture

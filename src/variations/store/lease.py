@@ -311,19 +311,22 @@ class Watch:
 
 
 @contextmanager
-def hold(folder: Path, *, seconds: float = SECONDS, key: str | None = None) -> Iterator[Lease]:
-    """Hold the lease of a run while it is executed, and renew it in the background.
+def hold(
+    folder: Path, *, seconds: float = SECONDS, key: str | None = None, over: Lease | None = None
+) -> Iterator[Lease]:
+    """Hold the lease of a run while it is executed or copied, and renew it in the background.
 
     Args:
         folder: The run's folder.
         seconds: How long others must wait after the last renewal.
         key: A sweep's pool has started this process under this key: it may take over a lease in state `queued` that has
             the key.
+        over: This process's lease in state `queued`, which is replaced.
 
     Raises:
         InUseError: another process holds the lease; the sentence names it.
     """
-    lease = _take(folder, seconds, key)
+    lease = _take(folder, seconds, key, over)
     stop = threading.Event()
     heart = threading.Thread(target=_beat, args=(lease, seconds / 6, stop), name="lease", daemon=True)
     heart.start()
@@ -365,7 +368,7 @@ def writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _take(folder: Path, seconds: float, key: str | None) -> Lease:
+def _take(folder: Path, seconds: float, key: str | None, over: Lease | None) -> Lease:
     watch, told = Watch(), False
     deadline = time.monotonic() + KEY_SECONDS
     while True:
@@ -374,7 +377,8 @@ def _take(folder: Path, seconds: float, key: str | None) -> Lease:
         if mine and record is not None and record.key is None and time.monotonic() < deadline:
             time.sleep(0.05)  # the sweep has not written the key yet
             continue
-        free = True if mine else watch.free(folder, record)
+        own = over is not None and record is not None and record.token == over.record.token
+        free = True if mine or own else watch.free(folder, record)
         if free:
             facts = {"pool": record.pool, "key": key} if mine and record is not None else {}
             lease = Lease.claim(folder, record, "running", seconds=seconds, **facts)

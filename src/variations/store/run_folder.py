@@ -334,12 +334,16 @@ class RunFolder:
             fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
 
-    def declare_failed(self, reason: str, over: lease.Record | None, *, seconds: float = lease.SECONDS) -> bool:
+    def declare_failed(
+        self, reason: str, over: lease.Record | None, *, before: int, seconds: float = lease.SECONDS
+    ) -> bool:
         """Record the failure of a run whose holder can no longer do so, under a lease taken for that moment.
 
         Args:
             reason: Why it failed.
             over: The lease that was found free.
+            before: How often the run had failed when it was started. It may have died before it wrote any status, or
+                have recorded this failure itself, which is not counted again.
             seconds: As of `Lease.claim`.
 
         Returns:
@@ -351,12 +355,16 @@ class RunFolder:
         try:
             if self.finished() or self.state() == "pruned":
                 return False
-            self.set_status("failed", reason)
+            self.set_status("failed", reason, failures=max(self.failures(), before + 1))
         except TakenOverError:
             return False
         finally:
             own.release()
         return True
+
+    def failures(self) -> int:
+        """How often the run has failed so far; 0 if status.json cannot be read."""
+        return int((self._read_json("status.json", tolerant=True) or {}).get("failures") or 0)
 
     def state(self) -> str:
         """The state for readers: `running` counts as `interrupted` if the process no longer exists."""

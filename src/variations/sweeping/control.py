@@ -16,7 +16,7 @@ from variations.sweeping.outcomes import DONE, Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Pool
 from variations.sweeping.sources import Sources
-from variations.system.errors import ExitCode, UserError
+from variations.system.errors import ExitCode, InUseError, TakenOverError, UserError
 
 POLL = 0.1
 LOOK = 1.0
@@ -142,7 +142,13 @@ class Control:
             outcome.by_other = True
             self._end(outcome, state)
             return
-        if copied := self.sources.copy(outcome, self.show.say):
+        try:
+            copied = self.sources.copy(outcome, self.show.say)
+        except (InUseError, TakenOverError):
+            self._give_back(outcome)
+            outcome.state = "elsewhere"
+            return
+        if copied:
             self._give_back(outcome)
             self._end(outcome, "finished", f"copied from {copied}, which is the same run")
             return
@@ -245,8 +251,9 @@ class Control:
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
             free, declared = self.watch.free(outcome.folder.path, record), True  # if the disk allows it
+            before = outcome.former.failures if outcome.former is not None else 0
             with self._told(outcome, "its failure cannot be recorded"):
-                declared = bool(free) and outcome.folder.declare_failed(how, record, seconds=seconds)
+                declared = bool(free) and outcome.folder.declare_failed(how, record, before=before, seconds=seconds)
             if not declared:
                 outcome.state, outcome.by_other = "elsewhere", True  # another sweep noticed it too, and was faster
                 return

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override, RangeSweep
@@ -19,7 +20,7 @@ from variations.store.naming import GRID, LONGEST, run_folder, safe_name
 from variations.store.row_files import fingerprint_of, shaping
 from variations.store.rows import stored_config
 from variations.sweeping.job import Job, make_job
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, UserError
 
 MOST_JOBS = 1000
 AT_POINTS = "and start it with another sweep.name"
@@ -36,6 +37,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     problems = name_faults(given)
     problems += [f"{text_of(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
     composed: dict[tuple[str, ...], RunConfig] = {}
+    folders: set[Path] = set()
     rows_by_home: dict[Path, dict[str, None]] = {}
     stored = StoredRows()
     for combination in combinations(given):
@@ -57,8 +59,10 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
         shared = [line for line in lines if line not in telling]
         config.sweep.typed = shaping(shared, config)
         seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
-        jobs.append(make_job(name, overrides, config, seeds[0] if seeds else config.seed))
-        rows_by_home.setdefault(jobs[-1].folder.parent, {})[" ".join(telling)] = None
+        job = make_job(name, overrides, config, seeds[0] if seeds else config.seed)
+        rows_by_home.setdefault(job.folder.parent, {})[" ".join(telling)] = None
+        jobs += [job] if job.folder not in folders else []  # each seed once, however it is spelled
+        folders.add(job.folder)
     problems += shared_folders(rows_by_home, AT_POINTS)
     if problems:
         raise ConfigError(problems)
@@ -66,31 +70,53 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
 
 
 class StoredRows:
-    """The rows that sweeps have in the store, by their configurations.
+    """The rows that sweeps have in the store, and those that were asked for before, by their configurations.
 
     A row is named after what was typed. The same may be typed in another order, or a value spelled in another way.
     """
 
     def __init__(self) -> None:
-        self._names: dict[Path, dict[str, list[str]]] = {}
+        self._rows: dict[Path, dict[str, list[tuple[str, object]]]] = {}
 
     def name(self, config: RunConfig, prefix: str = "") -> str:
-        """The name of the stored row that has the configuration of a run, the seed apart; the run's own if none has.
+        """The name of the row that has the configuration of a run, the seed apart; the run's own if none has.
 
         Args:
             config: Of the run.
-            prefix: How the name begins.
+            prefix: How the name begins; empty: the row has the file of the run's row.
         """
         home = run_folder(config).parent
-        if not home.parent.is_dir() or home.exists():
+        if home.exists():
             return home.name
-        if home.parent not in self._names:
-            names = self._names.setdefault(home.parent, {})
-            for row in sorted(path for path in home.parent.iterdir() if path.is_dir()):
-                if found := stored_config(row):
-                    names.setdefault(config_hash({**found, "seed": 1}), []).append(row.name)
-        known = self._names[home.parent].get(config_hash(to_dict(replace(config, seed=1))), [])
-        return next((name for name in known if name.startswith(prefix)), home.name)
+        if home.parent not in self._rows:
+            self._rows[home.parent] = _stored(home.parent)
+        file = (config.variation.table, config.variation.row)
+        known = self._rows[home.parent].setdefault(_hash(to_dict(config)), [])
+        for name, other in known:
+            if name.startswith(prefix) if prefix else other == file:
+                return name
+        known.append((home.name, file))
+        return home.name
+
+
+def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
+    """Name and file of each row below a sweep's folder, by its identity."""
+    rows: dict[str, list[tuple[str, object]]] = {}
+    for row in sorted(path for path in sweep.iterdir() if path.is_dir()) if sweep.is_dir() else ():
+        found = stored_config(row)
+        try:
+            variation = found.get("variation") or {}
+            known = (row.name, (variation.get("table"), variation.get("row")))
+            if found:
+                rows.setdefault(_hash(found), []).append(known)
+        except (UserError, TypeError, AttributeError):
+            continue  # its task is not installed, or its keys are damaged, which is told where the row is read
+    return rows
+
+
+def _hash(config: Mapping[str, Any]) -> str:
+    """The identity of a run, its seed apart."""
+    return config_hash({**config, "seed": 1})
 
 
 def _compose(overrides: Sequence[str]) -> RunConfig:

@@ -21,7 +21,7 @@ from variations.store.atomic import read_object, write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
-from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster, told_if_silent
+from variations.sweeping.slurm_queue import NoAnswerError, Queue, Seen, ask, cluster, comment_of, told_if_silent, user
 from variations.sweeping.supervise import uses_gpus
 from variations.system.errors import ConfigError, ExitCode, UserError
 from variations.system.processes import signal_name
@@ -29,7 +29,7 @@ from variations.system.processes import signal_name
 MOST_WAITING = 1000
 """Largest number of runs in the queue; Slurm's default MaxArraySize allows no larger array."""
 JOB = "job.json"
-"""File in the folder of Slurm's files, written once an array is submitted: its number and its runs."""
+"""File in the folder of Slurm's files, written once an array is submitted: its number, its user and its runs."""
 PATIENCE = 30.0
 """Seconds until a submission that Slurm refused temporarily is tried again."""
 PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused")
@@ -46,6 +46,8 @@ class _Batch:
     size: tuple[int, int, int]
     """Devices, nodes, GPUs on each machine."""
     runs: list[PooledRun] = field(default_factory=list)
+    attempts: int = 0
+    """How often it was handed to sbatch."""
     retry: float = 0.0
     """When to try again, if Slurm refused it."""
 
@@ -112,9 +114,11 @@ class SlurmPool:
         if self._is_live((name, number)):
             return True
         # Another sweep may not have submitted it yet; then it is live if that sweep is.
-        known = (self._folder / name / JOB).exists() or self._note(name, number).exists()
-        if not known:
+        submitted, has_ended = read_object(self._folder / name / JOB), self._note(name, number).exists()
+        if submitted is None and not has_ended:
             return None
+        if submitted is not None and not has_ended and submitted.get("user", user()) != user():
+            return None  # Slurm was not asked about another user's jobs: the lease will tell
         # It may have been submitted since Slurm's last answer: it is gone only if a later answer lacks it.
         return not self._queue.refresh(at_most=0.0) or self._is_live((name, number))
 
@@ -141,12 +145,15 @@ class SlurmPool:
 
     def stop(self) -> None:
         """See `Pool`: jobs stay in the queue."""
+        dropped = sum(len(batch.runs) for batch in self._open)
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is known already is told
             self._queue.refresh(at_most=0.0)
-        jobs = [job for key in self._watched if (job := self._job(key)) is not None]
-        dropped = sum(len(batch.runs) for batch in self._open)
+            for batch in self._open:
+                self._withdraw(batch)
+        unknown = self._queue.fault is not None and any(batch.attempts for batch in self._open)
         for batch in list(self._open):
-            self._drop(batch)
+            self._forget(batch)
+        jobs = [job for key in self._watched if (job := self._job(key)) is not None]
         if self._watched:
             count = len(self._watched)
             stay, them = (f"{count} runs stay in Slurm's queue and continue", "them")
@@ -156,10 +163,11 @@ class SlurmPool:
                 f"{stay}. The same command follows {them} again. To end {them}: "
                 f"scancel {' '.join(sorted(jobs)) or '(ask squeue --me)'}"
             )
-        if dropped:
-            self.say(
-                f"Not yet submitted to Slurm: {dropped} run{'s' if dropped > 1 else ''}; the same command submits them."
-            )
+        runs = f"{dropped} run{'s' if dropped > 1 else ''}"
+        if dropped and unknown:
+            self.say(f"Slurm does not answer, so it is unknown whether it has {runs} more: see squeue --me.")
+        elif dropped:
+            self.say(f"Not yet submitted to Slurm: {runs}; the same command submits them.")
 
     # Submitting -----------------------------------------------------------------------------------------------------
 
@@ -169,6 +177,7 @@ class SlurmPool:
         return run.devices if uses_gpus(run.folder) else 0
 
     def _hand_over(self, batch: _Batch) -> None:
+        self._withdraw(batch)
         refusal = self._sbatch(batch)
         if refusal is None:
             self._open.remove(batch)
@@ -177,7 +186,8 @@ class SlurmPool:
         said, several, others = refusal.lower(), len(batch.runs) > 1, len(self._watched) > len(batch.runs)
         passing = any(word in said for word in PASSING) and (several or others)
         if not passing and not (FULL in said and others):
-            self._drop(batch)
+            self._withdraw(batch)
+            self._forget(batch)
             fewer = ""
             if FULL in said:
                 fewer = "If other jobs of yours fill the queue, repeat the command when some have ended. "
@@ -190,7 +200,22 @@ class SlurmPool:
         self.say(f"Slurm refuses {len(batch.runs)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE
 
-    def _drop(self, batch: _Batch) -> None:
+    def _withdraw(self, batch: _Batch) -> None:
+        """Cancel the jobs of a submission that seemed to fail: if only the answer was lost, they have no orders."""
+        if not batch.attempts:
+            return
+        self._queue.refresh(at_most=0.0)
+        found = [seen for (word, _), seen in self._queue.jobs.items() if word == batch.word and seen.live]
+        if not found:
+            return
+        self._queue.asked = float("-inf")
+        jobs = " ".join(sorted({seen.job.partition("_")[0] for seen in found}))
+        try:
+            ask("scancel", *jobs.split())
+        except NoAnswerError as error:
+            self.say(f"Slurm has taken runs although sbatch failed, and they cannot start ({error}): scancel {jobs}")
+
+    def _forget(self, batch: _Batch) -> None:
         """Forget runs that were not handed over."""
         self._open.remove(batch)
         for number in range(len(batch.runs)):
@@ -210,14 +235,15 @@ class SlurmPool:
         ]
         executor = submitit.SlurmExecutor(folder)
         executor.update_parameters(**self._parameters(batch))
+        batch.attempts += 1
         try:
             with told_if_silent("sbatch", self.say):
                 jobs = executor.map_array(slurm_job.work, orders)
         except (FailedJobError, FailedSubmissionError) as error:
-            shutil.rmtree(folder, ignore_errors=True)  # the orders of jobs that do not exist
+            shutil.rmtree(folder, ignore_errors=True)  # no job finds its orders by now: sbatch has not told its number
             return _last_line(str(error))
         number = jobs[0].job_id.partition("_")[0]
-        write_json(folder / JOB, {"job": number, "runs": [order.folder for order in orders]})
+        write_json(folder / JOB, {"job": number, "user": user(), "runs": [order.folder for order in orders]})
         count = len(orders)
         first, last = batch.runs[0].name, batch.runs[-1].name
         which = f": {number}_0 is {first}, {number}_{count - 1} is {last}" if count > 1 else ""
@@ -239,7 +265,7 @@ class SlurmPool:
             "gpus_per_node": gpus or None,
             "array_parallelism": chosen.array_parallelism,
             "signal_delay_s": chosen.signal_delay_s,
-            "comment": MARK + batch.word,
+            "comment": comment_of(batch.word, batch.attempts),
             "stderr_to_stdout": True,
             "setup": _setup(chosen),
             "srun_args": [f"--cpus-per-task={chosen.cpus * devices}"],  # srun has not inherited it since Slurm 22.05

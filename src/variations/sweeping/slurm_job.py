@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from variations.store import lease
 from variations.store.atomic import read_object, write_json
@@ -21,6 +23,8 @@ from variations.system.errors import ExitCode
 
 FRUITLESS = 3
 """Consecutive preemptions without a new checkpoint after which a run counts as failed."""
+RENAMING_SECONDS = 60.0
+"""How long a run waits for its name in the queue."""
 FIRST_PORT, PORTS = 20_000, 40_000
 POOL = "slurm"
 
@@ -50,7 +54,7 @@ def work(order: Order) -> None:
         reason = f"job {job_id()} started too late: the run was submitted again meanwhile"
         write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
         sys.exit(ExitCode.HELD)
-    before = folder.newest_checkpoint()
+    before, failures = folder.newest_checkpoint(), folder.failures()
     code = supervise.run(
         folder.path, meeting_place(nodes), key=order.key, give_up=lambda: _other_failed(note, nodes) is not None
     )
@@ -61,9 +65,9 @@ def work(order: Order) -> None:
     elif code == ExitCode.PREEMPTED and _cancelled():
         code = ExitCode.TERMINATED  # by scancel while the run saved: requeued, the job would come back
     if code == ExitCode.PREEMPTED and keep_lease(folder.path, order.key):
-        code, reason = _again(folder, order.key, note, before)
+        code, reason = _again(folder, order.key, note, before, failures)
     else:
-        code, reason = _with_others(folder, order.key, code, _other_failed(note, nodes))
+        code, reason = _with_others(folder, order.key, code, _other_failed(note, nodes), failures)
     write_json(note, {"code": code, "reason": reason, "job": job_id()})
     sys.exit(code if code >= 0 else 128 - code)
 
@@ -128,23 +132,23 @@ def _other_failed(note: Path, nodes: int) -> Path | None:
     return next((path for path in _notes_of_others(note, nodes) if path.exists()), None)
 
 
-def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> tuple[int, str]:
+def _with_others(folder: RunFolder, key: str, code: int, other: Path | None, failures: int) -> tuple[int, str]:
     """Return the code and reason of a run; if the part of another machine failed, so did the run."""
     if other is None:
         return code, ""
     told = read_object(other) or {}
     reason = f"on another machine of the job: {told.get('reason') or 'its process ended'}"
-    _declare_failed(folder, key, reason)
+    _declare_failed(folder, key, reason, failures)
     return int(told.get("code") or ExitCode.FAILED), reason
 
 
-def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
-    """Record that the run has failed, unless another process holds it."""
+def _declare_failed(folder: RunFolder, key: str, reason: str, failures: int) -> None:
+    """Record that the run, which had failed `failures` times before this job, has failed, unless another holds it."""
     if keep_lease(folder.path, key):
-        folder.declare_failed(reason, lease.read(folder.path))
+        folder.declare_failed(reason, lease.read(folder.path), before=failures)
 
 
-def _again(folder: RunFolder, key: str, note: Path, before: int | None) -> tuple[int, str]:
+def _again(folder: RunFolder, key: str, note: Path, before: int | None, failures: int) -> tuple[int, str]:
     """Ask Slurm to requeue the job. Returns only if the run cannot continue in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
     fruitless = (read_object(counter) or {}).get("times", 0) + 1 if folder.newest_checkpoint() == before else 0
@@ -154,7 +158,7 @@ def _again(folder: RunFolder, key: str, note: Path, before: int | None) -> tuple
             f"was preempted {FRUITLESS} times without reaching a new checkpoint: raise hydra.launcher.time_min, or "
             "hydra.launcher.signal_delay_s if there is not enough time to save."
         )
-        _declare_failed(folder, key, reason)
+        _declare_failed(folder, key, reason, failures)
         return int(ExitCode.FAILED), reason
     done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
     if done.returncode:
@@ -186,4 +190,5 @@ def _rename_job(name: str) -> None:
     """Make `squeue` show the row instead of the name that all jobs of an array share."""
     # Not by SLURM_JOB_ID, which can be the number of the whole array: that would rename all of its jobs.
     command = ["scontrol", "update", f"JobId={job_id()}", f"JobName={name}"]
-    subprocess.run(command, capture_output=True, timeout=60)  # a refusal does no harm
+    with suppress(OSError, TimeoutExpired):  # the run starts all the same, under the array's name
+        subprocess.run(command, capture_output=True, timeout=RENAMING_SECONDS)  # a refusal does no harm

@@ -55,6 +55,8 @@ class Seen:
     """In Slurm's words, such as `RUNNING`."""
     reason: str
     """Why the job is waiting, if it is."""
+    attempt: int = 0
+    """How often its array had been submitted before."""
 
     @property
     def live(self) -> bool:
@@ -116,7 +118,10 @@ def cluster() -> str:
 
 
 def parse(lines: Sequence[str]) -> dict[tuple[str, int], Seen]:
-    """Parse the output of `squeue` in `FORMAT`: our jobs by (word in the comment, number in the array)."""
+    """Parse the output of `squeue` in `FORMAT`: our jobs by (word in the comment, number in the array).
+
+    Of an array that was submitted several times, only the last one has orders (see `comment_of`).
+    """
     found: dict[tuple[str, int], Seen] = {}
     for line in lines:
         cells, start = [], 0
@@ -128,8 +133,27 @@ def parse(lines: Sequence[str]) -> dict[tuple[str, int], Seen]:
             continue
         number = int(element) if element.isdigit() else 0
         name = f"{job}_{element}" if element.isdigit() else job
-        found[comment.removeprefix(MARK), number] = Seen(name, state, reason)
+        word, _, attempt = comment.removeprefix(MARK).partition(".")
+        seen = Seen(name, state, reason, int(attempt) if attempt.isdigit() else 0)
+        if (former := found.get((word, number))) is None or former.attempt <= seen.attempt:
+            found[word, number] = seen
     return found
+
+
+def comment_of(word: str, attempt: int) -> str:
+    """Return the comment of an array's jobs.
+
+    Args:
+        word: The array's.
+        attempt: How often it was submitted before. Slurm may have accepted it then, although its answer was lost; such
+            jobs have no orders, and fail.
+    """
+    return f"{MARK}{word}.{attempt}" if attempt else MARK + word
+
+
+def user() -> str:
+    """Return the name of the user whose jobs `our_jobs` lists."""
+    return getpass.getuser()
 
 
 def our_jobs() -> dict[tuple[str, int], Seen]:
@@ -138,8 +162,7 @@ def our_jobs() -> dict[tuple[str, int], Seen]:
     Raises:
         NoAnswerError: Slurm does not answer at the moment.
     """
-    user = getpass.getuser()
-    text = ask("squeue", "--noheader", "--array", "--states=all", f"--user={user}", f"--Format={FORMAT}")
+    text = ask("squeue", "--noheader", "--array", "--states=all", f"--user={user()}", f"--Format={FORMAT}")
     return parse(text.splitlines())
 
 

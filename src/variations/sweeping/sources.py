@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
+from variations.store.lease import hold
 from variations.store.ledger import RunFolder, workplace
 from variations.store.reuse import hindrances
 from variations.sweeping import copies
 from variations.sweeping.outcomes import Outcome
+from variations.system.errors import InUseError
 
 
 class Sources:
@@ -54,19 +56,26 @@ class Sources:
     def copy(self, outcome: Outcome, say: Callable[[str], object]) -> str | None:
         """Copy the same run from a sweep that `sweep.shares` names, if it is finished there.
 
-        `say` is told why a damaged one is not copied.
+        `say` is told why a damaged one is not copied. The copy holds the lease as a run does: it is renewed meanwhile,
+        and who loses it can write no more.
 
         Returns:
             Its name; None if there is no such run, or this one has begun by itself.
 
         Raises:
+            InUseError: Another process has taken the run over while the files were compared.
+            TakenOverError: The same while they were copied.
             UserError: The run was found and cannot be copied.
             OSError: As above.
         """
         found = None if copies.begun(outcome.folder) else copies.same_run(outcome.job.config, say)
         if found is None:
             return None
-        copies.copy(found, outcome.folder.create(to_dict(outcome.job.config)))
+        if outcome.lease is not None and not outcome.lease.held():
+            raise InUseError(f"{outcome.folder.path} was taken over by another process.")
+        folder = outcome.folder.create(to_dict(outcome.job.config))
+        with hold(folder.path, seconds=outcome.job.config.sweep.lease_seconds, over=outcome.lease):
+            copies.copy(found, folder)
         return copies.name_of(found)
 
     def _wanted(self, outcome: Outcome) -> bool:
