@@ -162,7 +162,7 @@ def test_a_grid_is_the_product_with_a_folder_for_each() -> None:
 @pytest.mark.slow
 def test_a_grid_may_have_a_name() -> None:
     jobs = expand(["variation=quickstart/transformer", "size=tiny,small", "sweep.name=mine", "runs=store"])
-    names = [f"variation=quickstart_transformer,size={size}" for size in ("tiny", "small")]
+    names = [f"size={size},variation=quickstart_transformer" for size in ("tiny", "small")]
     assert [str(job.folder) for job in jobs] == [f"store/mine/{name}/seed1" for name in names]
     assert [run_folder(compose_run(job.overrides)) for job in jobs] == [job.folder for job in jobs]
 
@@ -551,6 +551,26 @@ def test_a_stored_row_that_nobody_can_read_is_in_no_new_rows_way(damage: dict[st
     write_yaml(job.folder.parent.with_name("other") / "seed1" / "config.yaml", {**to_dict(job.config), **damage})
     _composed_jobs.cache_clear()
     assert [job.row for job in expand(line)] == ["model.dropout=0.1", "model.dropout=0.2"]
+
+
+def test_a_part_of_a_crossed_table_has_the_same_names_however_it_is_typed(tmp_path: Path) -> None:
+    """Also where the store has other rows of the table, and for a row that tests another one's weights."""
+    table = ["sweep=toy_weighted_table3", "seeds=[1]", f"runs={tmp_path}"]
+    (learned,) = expand([*table, "rows=[learned]", "recipe.lr=choice(0.10)", "model.dropout=choice(0.2)"])
+    RunFolder(learned.folder).create(to_dict(learned.config))
+    jobs = expand([*table, "rows=[random]", "model.dropout=choice(2e-1)", "recipe.lr=choice(0.1)"])
+    assert [job.row for job in jobs] == ["random,model.dropout=0.2,recipe.lr=0.1"]
+    assert jobs[0].config.variation.reuse == learned.row == "learned,model.dropout=0.2,recipe.lr=0.1"
+
+
+def test_rows_that_an_older_version_named_as_they_were_typed_are_found(tmp_path: Path) -> None:
+    line = ["sweep.name=g", "model.h=2,4", "model.N=1", f"runs={tmp_path}"]
+    typed = [f"model.h={h},model.N=1" for h in (2, 4)]
+    for job, name in zip(expand(line), typed, strict=True):
+        assert job.row != name
+        write_yaml(tmp_path / "g" / name / "seed1" / "config.yaml", to_dict(job.config) | {"name": name})
+    _composed_jobs.cache_clear()
+    assert [job.row for job in expand(line)] == typed
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError, UserError
 
 MOST_JOBS = 1000
+NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 AT_POINTS = "and start it with another sweep.name"
 """What to do about combinations of values that would share a folder."""
 
@@ -160,17 +162,17 @@ def _each_value(override: Override) -> list[str]:
 
 
 def grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
-    """The folder of a grid's row: its overrides, or if they are too long for a name, those that vary.
+    """The folder of a grid's row: its overrides in alphabetical order, or if they are too long, those that vary.
 
     Raises:
         ConfigError: These are too long as well.
     """
-    telling = [line for line in lines if not any(is_incidental(key, {}) for key in typed_keys([line]))]
+    telling = sorted(_spelled(line) for line in lines if not any(is_incidental(key, {}) for key in typed_keys([line])))
     text = ",".join(telling) or "default"
     if len(whole := safe_name(text, longest=None)) <= LONGEST:
         return whole
     identity = hashlib.sha256(text.encode()).hexdigest()[:8]
-    short = safe_name(",".join([*(line for line in telling if line in varied), identity]), longest=None)
+    short = safe_name(",".join([*(line for line in telling if line in map(_spelled, varied)), identity]), longest=None)
     if len(short) > LONGEST:
         raise ConfigError(
             [
@@ -179,6 +181,14 @@ def grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
             ]
         )
     return short
+
+
+def _spelled(line: str) -> str:
+    """An override whose number, if it is one, is spelled in one way: `model.dropout=0.1` for `model.dropout=1e-1`."""
+    key, _, value = line.partition("=")
+    if not NUMBER.fullmatch(value):
+        return line
+    return f"{key}={int(value) if value.lstrip('+-').isdigit() else float(value)}".removesuffix(".0")
 
 
 def shared_folders(rows_by_home: Mapping[Path, Collection[str]], advice: str) -> list[str]:
