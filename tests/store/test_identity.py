@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from variations.configuration.compose import compose_run
 from variations.store.identity import changed_keys
+from variations.store.naming import run_folder
 
 BASE: dict[str, Any] = {
     "task": "translation",
@@ -33,9 +35,18 @@ def test_only_what_identifies_a_run_counts_as_changed(change: dict[str, Any], ke
     assert changed_keys(BASE | change, BASE).keys() == keys
 
 
+@pytest.mark.parametrize("typed", ["/c2/", "/c2/.", "/./c2"])
+def test_a_folder_of_own_text_is_one_however_it_is_typed(typed: str) -> None:
+    words = ["data=files", "data.source=en", "data.target=de"]
+    config, other = (compose_run([*words, f"data.root={root}"]) for root in (typed, "/c2"))
+    assert run_folder(config) == run_folder(other)
+    assert config == other
+
+
 def test_two_folders_of_own_text_differ_beside_groups_that_are_equal() -> None:
     own = BASE | {"data": {"kind": "folder", "root": "a"}}
     assert changed_keys(own, own | {"data": {"kind": "folder", "root": "b"}}) == {"data.root": ("a", "b")}
+    assert changed_keys(own, own | {"data": {"kind": "folder", "root": "a/"}}) == {}  # as older versions stored it
 
 
 def test_equal_values_differ_where_the_task_does_not_count_them_alike() -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, lru_cache
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from variations.configuration.foreign import filled
@@ -104,7 +105,12 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tu
     keys = sorted(before.keys() | after.keys())
     first, second = defaults(old), defaults(new)
     pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}
-    found = {key: (left, right) for key, (left, right) in pairs.items() if left != right}
+    found = {
+        key: (left, right)
+        for key, (left, right) in pairs.items()
+        # Older runs have the folder as it was typed, perhaps with a slash at its end.
+        if left != right and not (key == "data.root" and left and right and PurePath(left) == PurePath(right))
+    }
     return with_effect(found, flatten(old), flatten(new)) if found else found
 
 
