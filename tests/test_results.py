@@ -181,6 +181,8 @@ def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str)
         )
         for word in ("/home/", "/root/", "/tmp/"):
             assert word not in text, f"{run} names a folder of the machine"
+        status = json.loads((run / "status.json").read_text(encoding="utf-8"))
+        assert not {"host", "pid", "process"} & status.keys(), f"{run} names the machine"
         assert clean(text) == text, f"{run} holds what looks like a secret"
         others = (
             (".ref.gz", ".src.gz") if RunFolder(run).config().get("task", "translation") == "translation" else (".gz",)

@@ -19,7 +19,7 @@ from variations.configuration.tasks import named
 from variations.searching.continuing import STORE
 from variations.searching.definition import Definition
 from variations.searching.show import summary
-from variations.searching.study import Study
+from variations.searching.study import DEFINED, Study
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
@@ -107,6 +107,26 @@ def test_the_baseline_is_enqueued_once(defined: Make) -> None:
     assert first == (0, {"model.dropout": 0.0})
     assert second is not None
     assert second[1] != {"model.dropout": 0.0}
+
+
+@pytest.mark.slow
+def test_a_study_that_was_killed_while_it_was_set_up_tries_its_baseline_once(
+    defined: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = defined("sweep.search.baseline=quickstart/transformer")
+    set_user_attr = optuna.Study.set_user_attr
+
+    def killed(study: optuna.Study, key: str, value: Any) -> None:
+        if key == DEFINED:
+            raise KeyboardInterrupt
+        set_user_attr(study, key, value)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(optuna.Study, "set_user_attr", killed)
+        Study(definition)
+    study = Study(definition)
+    assert [trial.state.name for trial in study.trials()] == ["WAITING"]
+    assert study.reserve("me") == (0, {"model.dropout": 0.0})
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -377,6 +378,22 @@ def test_a_status_without_a_birth_time_is_believed_by_its_number(folder: RunFold
     assert folder.state() == "running"
     stored_as(folder, process=None, pid=2**22 + 1)  # beyond the largest PID on Linux
     assert folder.state() == "interrupted"
+
+
+def test_a_copy_of_a_run_that_runs_is_interrupted_and_takes_what_is_typed(folder: RunFolder) -> None:
+    with hold(folder.path):
+        folder.set_status("running")
+        copy = RunFolder(folder.path.with_name("copy"))
+        shutil.copytree(folder.path, copy.path, ignore=shutil.ignore_patterns(".*"))
+        assert (folder.state(), copy.state()) == ("running", "interrupted")
+        typed = copy.config()
+        typed["logger"]["kind"] = "none"
+        assert copy.create(typed).config()["logger"]["kind"] == "none"
+        own = Lease.claim(copy.path, read(copy.path), "running")  # as whoever continues the copy, once it may
+        assert own is not None
+        copy.set_status("running")
+        assert copy.state() == "running"
+        own.release()
 
 
 def test_a_host_that_fell_silent_long_ago_runs_nothing(folder: RunFolder) -> None:

@@ -15,7 +15,7 @@ import pytest
 from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import launch
 from variations.store import atomic
-from variations.store.atomic import write_json, write_yaml
+from variations.store.atomic import read_json, write_json, write_yaml
 from variations.store.checksums import file_sha256, sidecar
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys
@@ -149,6 +149,14 @@ def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row,
         assert copies.same_run(config) is None, text
         path.write_text(before, encoding="utf-8")
     assert copies.same_run(config) is not None
+
+
+def test_a_record_is_not_copied_although_its_environment_names_its_inputs(row: Row, source: RunFolder) -> None:
+    config = row("mine", "b").job.config
+    source.write_environment({"data": read_json(source.path / "inputs.json")})
+    assert copies.same_run(config) is not None
+    (source.path / "inputs.json").unlink()
+    assert copies.same_run(config) is None
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "checkpoints/step1.ckpt", "subwords.model"])

@@ -87,6 +87,27 @@ def test_another_number_of_threads_in_a_continued_run_is_told(
 
 
 @pytest.mark.slow
+def test_another_number_of_threads_in_a_repeated_test_is_none_in_which_the_run_was_trained(
+    small: Any, made: Any
+) -> None:
+    config = small("name=tested_again")
+    folder = made(config, "tested_again")
+    run.run(folder.path)
+    path = folder.path / "environment.json"
+    environment = json.loads(path.read_text())
+    threads = environment["performance"]["threads"]
+    for before in ({}, {"threads_before": [threads + 1]}):
+        environment["performance"] |= {"threads": threads + 3, **before}  # as if it had been trained with more
+        path.write_text(json.dumps(environment))
+        (folder.path / "result.json").unlink()
+        result = run.run(folder.path)
+        assert result["hardware"]["threads"] == threads
+        assert json.loads(path.read_text())["performance"] == environment["performance"]
+        told = [remark.partition(":")[0] for remark in result.get("remarks", []) if "threads" in remark]
+        assert told == ([f"trained with {threads + 1} and {threads + 3} threads in turn"] if before else [])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [None, ""])
 def test_a_continued_run_that_has_lost_its_environment_was_trained_by_unknown_code(
     damage: str | None, interrupted: tuple[RunFolder, dict[str, Any]]

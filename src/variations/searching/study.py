@@ -221,7 +221,8 @@ class Study:
                 continuing.claim(definition, study)
                 study.set_metric_names([objective.key for objective in self.objectives])
                 if definition.enqueued is not None:
-                    study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
+                    facts = {"baseline": settings.baseline}
+                    study.enqueue_trial(dict(definition.enqueued), user_attrs=facts, skip_if_exists=True)
                 study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
             elif faults := continuing.faults(known, fresh, definition, study):
                 raise ConfigError(faults)

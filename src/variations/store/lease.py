@@ -145,6 +145,15 @@ def silent(folder: Path, *others: Path) -> bool:
     return not times or time.time() - max(times) > SILENT
 
 
+def copied(folder: Path) -> bool:
+    """Return whether the lease was copied with its folder, as `Record.is_copy` says; for readers only."""
+    try:
+        record = read(folder)
+    except OSError:  # of another user
+        return False
+    return record is not None and record.is_copy(folder)
+
+
 def waits(folder: Path) -> bool:
     """Return whether a run waits in a queue, as the sweep that submitted it, or its job, has written; for readers only.
 

@@ -55,12 +55,14 @@ class Status:
     def process_alive(self, folder: Path) -> bool:
         """Whether the process is running; if it is on another machine, whether it renewed the lease lately.
 
+        One of this machine that holds the lease of another folder, of which this one is a copy, does not run this one.
+
         Args:
             folder: The run's folder.
         """
         process = Process.from_key(self.process or "")
         if process is not None and (alive := process.alive()) is not None:
-            return alive
+            return alive and not lease.copied(folder)
         if self.host == socket.gethostname() and not (self.pid and answers(self.pid)):
             return False
         # An older status gives the process's number alone, which another process may have now.

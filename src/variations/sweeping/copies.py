@@ -13,7 +13,7 @@ from variations.store.atomic import make_folder, replaced
 from variations.store.checksums import file_sha256, is_sound
 from variations.store.contents import exchanged, result_fault
 from variations.store.identity import changed_keys
-from variations.store.inputs import remembered
+from variations.store.inputs import FILE, remembered
 from variations.store.ledger import RunFolder, latest
 from variations.store.own_code import changed_inputs
 from variations.store.status import Status
@@ -53,6 +53,8 @@ def _alike(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     """Whether a run is finished, has trained the network of `config` as a whole, and its inputs are known."""
     stored = folder.config()
     if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
+        return False
+    if not (folder.path / FILE).is_file():  # a record: the names in its environment.json are no files beside it
         return False
     return not (folder.result() or {}).get("reused") and bool(remembered(folder))
 

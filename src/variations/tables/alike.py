@@ -8,6 +8,7 @@ from typing import Any
 from variations.configuration import doors
 from variations.configuration.overrides import typed_keys
 from variations.configuration.sweep_file import compose_sweep
+from variations.configuration.tasks import task_of
 from variations.store.atomic import as_typed
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
@@ -150,7 +151,7 @@ def edited_overrides(row: Row) -> str | None:
     if now is None or "overrides" not in sweep or row.config.get("name"):  # no file, an older run, a row of a grid
         return None
     typed = typed_keys(sweep.get("typed") or [])
-    task, callbacks = str(row.config.get("task")), bool(row.config.get("callbacks"))
+    task, callbacks = task_of(row.config).name, bool(row.config.get("callbacks"))
     before = [str(line) for line in sweep["overrides"] or []]
     gone, come = (
         [

@@ -113,7 +113,7 @@ def _overridden(config: Mapping[str, Any]) -> str:
         if "." in key
         and key not in typed_keys(typed)
         and not covered(key, ["data"])
-        and shapes_the_run(line, str(config.get("task")), callbacks=callbacks)
+        and shapes_the_run(line, task_of(config).name, callbacks=callbacks)
     ]
     told = {"in the sweep's file": of_file, "typed": typed}
     return "".join(f"; {where}: {' '.join(lines)}" for where, lines in told.items() if lines)

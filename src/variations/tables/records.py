@@ -64,7 +64,7 @@ MEASURED = 120_000
 """Largest size of a record's compressed measurements in bytes, if fewer figures can achieve it; less where the other
 files leave less of LARGEST."""
 _PLACE = re.compile(r"(?<![^\s'\"=,:;(\[{<>|`])~?/(?!/)(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
-_UNTOLD = ("host", "remote", "pid")
+_UNTOLD = ("host", "remote", "pid", "process")
 """Keys left out: names of machines and processes."""
 
 

@@ -125,8 +125,8 @@ def _keep_facts(config: RunConfig, folder: RunFolder, data: Any, chosen: dict[st
     made_from = data.keep_facts(folder) | own_code.keep(config, folder)
     inputs.refuse_changed(folder, made_from)
     inputs.remember(folder, made_from)
-    chosen = chosen | performance.threads_before(folder, chosen["threads"])
     trains = (folder.newest_checkpoint() or 0) < config.trainer.max_steps
+    chosen = chosen | performance.threads_of(folder, chosen["threads"], trains=trains)
     if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
         former, now = folder.trained_by()[-2:]
         log.warning(

@@ -50,7 +50,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
     remarks = [*result.get("remarks", [])]
     performance = (folder.environment() or {}).get("performance") or {}
     if others := performance.get("threads_before"):
-        counts = " and ".join(map(str, [*others, result["hardware"]["threads"]]))
+        counts = " and ".join(map(str, [*others, performance.get("threads")]))
         remarks.append(
             f"trained with {counts} threads in turn: its last bits are those of no run with one number of threads"
         )

@@ -93,14 +93,22 @@ def _usual_threads() -> int:
     return torch.get_num_threads()
 
 
-def threads_before(folder: RunFolder, threads: int) -> dict[str, list[int]]:
-    """`threads_before`: the numbers of threads with which this run was trained so far, if others than `threads`."""
+def threads_of(folder: RunFolder, threads: int, *, trains: bool) -> dict[str, Any]:
+    """The numbers of threads with which a run is trained: `threads`, and `threads_before`, other ones so far, if any.
+
+    Args:
+        folder: The run's.
+        threads: Of this process.
+        trains: There are updates left; else they stay those of the training.
+    """
     former = (read_object(folder.path / "environment.json") or {}).get("performance")
     if not isinstance(former, dict) or not folder.has_checkpoint():
-        return {}
+        return {"threads": threads}
+    if not trains:
+        return {key: former[key] for key in ("threads", "threads_before") if key in former}
     known = dict.fromkeys([*former.get("threads_before", []), former.get("threads")])
     others = [number for number in known if isinstance(number, int) and number != threads]
-    return {"threads_before": others} if others else {}
+    return {"threads": threads} | ({"threads_before": others} if others else {})
 
 
 def told(chosen: dict[str, Any]) -> str:

@@ -75,6 +75,7 @@ def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, st
     text = "".join(path.read_text() for path in home.iterdir() if path.suffix in {".json", ".yaml"})
     for word in ("/home/somebody", "tower", "abcdef1234567890", "me@h", str(store)):
         assert word not in text, word
+    assert not {"host", "pid", "process"} & json.loads((home / "status.json").read_text()).keys()
     found = RunFolder(home)
     assert (found.config()["runs"], found.config()["data"]["root"]) == ("runs", "mine")
     assert (found.environment() or {})["git"] == {"commit": "abc"}
