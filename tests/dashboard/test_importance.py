@@ -148,6 +148,8 @@ def test_many_numbers_are_compared_in_thirds_and_missing_ones_apart() -> None:
     assert factor.groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
     of_ablation = [8] * 20 + [1, 1, 2, 2, 4, 4, 16, 16, 32, 32]  # most runs have the base row's value
     assert grouped({"h": of_ablation})[0].groups.max() == 5
+    of_search = [16] * 14 + [*range(17, 43)]  # whose sampler prefers one value
+    assert np.bincount(grouped({"h": of_search})[0].groups).tolist() == [14, 9, 8, 9]
     assert grouped({"gate": [None, "None", "none", None]})[0].groups.tolist() == [0, 1, 2, 0]
     assert grouped({"same": [1, 1, 1], "list": [["a"], ["b"], ["a"]]})[0].groups.tolist() == [0, 1, 0]
 

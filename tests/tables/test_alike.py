@@ -474,6 +474,18 @@ def test_what_was_given_to_all_rows_stands_beside_the_recipe(
     assert said.endswith(end)
 
 
+def test_a_key_with_which_a_table_is_crossed_is_not_that_of_the_sweeps_file(
+    make_run: Any, configuration: Any, store: Path
+) -> None:
+    lines = ["model.dropout=0.1", "recipe.lr=0.3"]
+    row = "transformer,model.dropout=0.2"
+    given = configuration(sweep__overrides=lines, variation__row=row, variation__table="quickstart")
+    make_run("quickstart", row, 1, 30.0, config=given)
+    table = build(define(SweepConfig(name="quickstart", rows=["transformer"], seeds=[1]), store=store), store)
+    (said,) = [text for text in table.remarks if text.startswith("Measured on")]
+    assert said.endswith("; in the sweep's file: recipe.lr=0.3.")
+
+
 def test_rows_of_a_grid_begun_by_two_commands_are_compared(make_run: Any, configuration: Any, store: Path) -> None:
     for h in (2, 4):
         config = configuration(model__h=h, name=f"model.h={h}", sweep__name="g", sweep__typed=[f"model.h={h}"])
@@ -508,7 +520,7 @@ def test_a_precision_that_a_choice_of_the_trainer_gives_to_one_row_is_told(make_
     rows = ["transformer", "weighted"]
     line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
     (note,) = [text for text in line.notes if "precision" in text]
-    end = "which their files do not say: it was typed, or one was edited since"
+    end = "which their files do not say: trainer=… was typed, or one was edited since"
     assert note == f"differs from its base row in trainer.precision 32-true→bf16-mixed, {end}"
 
 

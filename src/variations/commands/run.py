@@ -245,7 +245,8 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
         reason = raised(error, [str(file) for file in own_code.modules(folder.config()).values()])
     processes.write_reason(folder.path, reason)
     try:
-        folder.set_status("failed", reason, **({"refused": True} if isinstance(error, NotContinuedError) else {}))
+        refused = {"refused": True} if isinstance(error, NotContinuedError) else {}
+        folder.set_status("failed", reason, **refused)
     except OSError as fault:  # a full disk: the first error matters, and readers see that the process has ended
         print(f"Cannot write {folder.path / 'status.json'}: {fault}", file=sys.stderr)
 

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, reduce
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import yaml
@@ -180,10 +180,6 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
     if faults := [*_container_faults(result)]:
         raise ConfigError(faults)
-    data = getattr(result, "data", None)
-    root = getattr(data, "root", None)
-    if root and isinstance(root, str):  # it may identify a run, so it has one spelling, without a slash at its end
-        setattr(data, "root", str(PurePath(root)))  # noqa: B010 - only some tasks have the key
     return result
 
 

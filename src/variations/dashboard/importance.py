@@ -29,7 +29,7 @@ PERMUTATIONS = 1999
 CELLS = 4_000_000
 """Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
-"""Numbers with more values than this are grouped into thirds, if they are spread as in a search."""
+"""Numbers with more values than this, as in a search, are grouped into thirds."""
 NAMED = 6
 """Rows that are named when they are left out; of more, the number is told."""
 FEW = 5
@@ -176,14 +176,16 @@ def _numbers(column: Sequence[Any]) -> set[float]:
     return set(known) if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known) else set()
 
 
-def _in_thirds(column: Sequence[Any]) -> bool:
-    """Whether a column has so many numbers that its runs are grouped into thirds of equal count.
+def _spread(column: Sequence[Any]) -> list[float]:
+    """The numbers of a column that are grouped into thirds of equal count; none if they have few values.
 
-    Not if a third or more of the runs share one number, as those of an ablation share that of the base row: some third
-    would then hold other numbers together with it.
+    Numbers that a third of the runs or more share, as those of an ablation share that of the base row, stay apart: some
+    third would otherwise hold others together with them.
     """
-    known = [value for value in column if value is not None]
-    return len(_numbers(column)) > MANY and 3 * max(Counter(known).values()) < len(known)
+    known = [value for value in column if value is not None] if _numbers(column) else []
+    counted = Counter(known)
+    spread = [value for value in known if 3 * counted[value] < len(known)]
+    return spread if len(set(spread)) > MANY else []
 
 
 def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
@@ -192,9 +194,10 @@ def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
     As on the page, an absent key is a group of its own: it is neither the text "None" nor a number.
     """
     names: list[str | None] = [None if value is None else str(value) for value in column]
-    if _in_thirds(column):
-        edges = np.quantile([value for value in column if value is not None], [1 / 3, 2 / 3])
-        names = [None if value is None else str(np.searchsorted(edges, value)) for value in column]
+    if spread := _spread(column):
+        edges = np.quantile(spread, [1 / 3, 2 / 3])
+        thirds = {value: f"third {np.searchsorted(edges, value)}" for value in set(spread)}
+        names = [thirds.get(value, name) for value, name in zip(column, names, strict=True)]
     order = {name: k for k, name in enumerate(dict.fromkeys(names))}
     return np.array([order[name] for name in names], dtype=np.int64)
 
@@ -264,11 +267,11 @@ def _method(runs: int, table: payload.Table) -> str:
         f"Additive analysis of variance over {runs} finished runs, each key adjusted for the others (type II). The "
         "share is ω², corrected for chance; p comes from permuted residuals. Interactions count as not explained."
     )
-    if not any(_in_thirds(key["values"]) for key in table["keys"]):
+    if not any(_spread(key["values"]) for key in table["keys"]):
         return text
     return (
-        f"{text} Numbers with more than {MANY} values, none of which has a third of the runs, are grouped into thirds. "
-        "A search chooses values by earlier scores, so its trials are not a uniform sample of the space."
+        f"{text} Numbers with more than {MANY} values are grouped into thirds, but for those that a third of the runs "
+        "share. A search chooses values by earlier scores, so its trials are not a uniform sample of the space."
     )
 
 

@@ -62,7 +62,15 @@ def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict
     """
     task, own_text = _kind(config)
     rest = {key: value for key, value in filled(config).items() if key not in without}
-    return {key: value for key, value in sorted(flatten(plain(rest)).items()) if not _left_out(key, task, own_text)}
+    return respelled(
+        {key: value for key, value in sorted(flatten(plain(rest)).items()) if not _left_out(key, task, own_text)}
+    )
+
+
+def respelled(flat: dict[str, Any]) -> dict[str, Any]:
+    """Flat keys with the folder of a user's own text in one spelling, without a slash at its end."""
+    root = flat.get("data.root")
+    return flat | {"data.root": str(PurePath(root))} if root and isinstance(root, str) else flat
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
@@ -105,12 +113,7 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tu
     keys = sorted(before.keys() | after.keys())
     first, second = defaults(old), defaults(new)
     pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}
-    found = {
-        key: (left, right)
-        for key, (left, right) in pairs.items()
-        # Older runs have the folder as it was typed, perhaps with a slash at its end.
-        if left != right and not (key == "data.root" and left and right and PurePath(left) == PurePath(right))
-    }
+    found = {key: (left, right) for key, (left, right) in pairs.items() if left != right}
     return with_effect(found, flatten(old), flatten(new)) if found else found
 
 

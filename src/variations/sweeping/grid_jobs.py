@@ -24,7 +24,7 @@ from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError, UserError
 
 MOST_JOBS = 1000
-NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 AT_POINTS = "and start it with another sweep.name"
 """What to do about combinations of values that would share a folder."""
 
@@ -41,7 +41,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     composed: dict[tuple[str, ...], RunConfig] = {}
     folders: set[Path] = set()
     rows_by_home: dict[Path, dict[str, None]] = {}
-    stored = StoredRows()
+    stored = KnownRows()
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
         telling = [line for line in lines if line.partition("=")[0].lstrip("+") in varied]
@@ -71,7 +71,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     return jobs
 
 
-class StoredRows:
+class KnownRows:
     """The rows that sweeps have in the store, and those that were asked for before, by their configurations.
 
     A row is named after what was typed. The same may be typed in another order, or a value spelled in another way.
@@ -104,7 +104,8 @@ class StoredRows:
 def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
     """Name and file of each row below a sweep's folder, by its identity."""
     rows: dict[str, list[tuple[str, object]]] = {}
-    for row in sorted(path for path in sweep.iterdir() if path.is_dir()) if sweep.is_dir() else ():
+    folders = sorted(path for path in sweep.iterdir() if path.is_dir()) if sweep.is_dir() else []
+    for row in folders:
         found = stored_config(row)
         try:
             variation = found.get("variation") or {}
@@ -168,11 +169,12 @@ def grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
         ConfigError: These are too long as well.
     """
     telling = sorted(_spelled(line) for line in lines if not any(is_incidental(key, {}) for key in typed_keys([line])))
+    varied = [_spelled(line) for line in varied]
     text = ",".join(telling) or "default"
     if len(whole := safe_name(text, longest=None)) <= LONGEST:
         return whole
     identity = hashlib.sha256(text.encode()).hexdigest()[:8]
-    short = safe_name(",".join([*(line for line in telling if line in map(_spelled, varied)), identity]), longest=None)
+    short = safe_name(",".join([*(line for line in telling if line in varied), identity]), longest=None)
     if len(short) > LONGEST:
         raise ConfigError(
             [

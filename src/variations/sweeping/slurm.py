@@ -146,11 +146,12 @@ class SlurmPool:
     def stop(self) -> None:
         """See `Pool`: jobs stay in the queue."""
         dropped = sum(len(batch.runs) for batch in self._open)
+        unknown = tried = any(batch.attempts for batch in self._open)
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is known already is told
             self._queue.refresh(at_most=0.0)
             for batch in self._open:
                 self._withdraw(batch)
-        unknown = self._queue.fault is not None and any(batch.attempts for batch in self._open)
+            unknown = tried and self._queue.fault is not None
         for batch in list(self._open):
             self._forget(batch)
         jobs = [job for key in self._watched if (job := self._job(key)) is not None]

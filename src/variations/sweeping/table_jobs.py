@@ -21,7 +21,7 @@ from variations.store.row_files import fingerprint_of, keys_of_option, shaping
 from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.sweeping.grid_jobs import (
     AT_POINTS,
-    StoredRows,
+    KnownRows,
     combinations,
     grid_row,
     name_faults,
@@ -159,7 +159,7 @@ def _composed(
     problems: list[str] = []
     failing: dict[str, list[str]] = {}  # rows by the fault that keeps them from being composed
     homes: dict[Path, list[str]] = {}  # the rows that are stored in each folder
-    of_store = StoredRows()
+    of_store = KnownRows()
     spelled_as: dict[tuple[str, ...], str] = {}  # each point, as an earlier command may have spelled it
     for row, reference, point, overrides in asked:
         try:
@@ -251,7 +251,7 @@ def _named_at(
     point: tuple[str, ...],
     overrides: list[str],
     spelled_as: dict[tuple[str, ...], str],
-    stored: StoredRows,
+    stored: KnownRows,
 ) -> tuple[list[str], RunConfig]:
     """The overrides that name a row at a point, and its configuration with them.
 

@@ -23,7 +23,7 @@ LISTED = 3
 
 
 def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
-    """Names of the inputs (texts, vocabulary, ids) that differ between two runs with one configuration of data.
+    """Names of the inputs (texts, vocabulary, ids) that differ between two runs whose keys of `data` make them equal.
 
     Inputs that only one of them has, or that are not known, do not count; for the code of own classes see `other_code`.
     """
@@ -137,8 +137,8 @@ def _edited_since(row: Row, base: Row) -> str | None:
     if not left:
         return None
     words = in_words(left, row.config)
-    # Choices of the trainer, such as trainer=gpu, which also sets the precision, are not kept with what was typed.
-    typed = "it was typed, or " if all(covered(key, ["trainer"]) for key in left) else ""
+    # trainer=gpu, which also sets the precision, is not kept with what was typed.
+    typed = "trainer=… was typed, or " if left.keys() == {"trainer.precision"} else ""
     return f"differs from its base row in {words}, which their files do not say: {typed}one was edited since"
 
 

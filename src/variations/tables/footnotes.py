@@ -105,14 +105,12 @@ def _settings(table: Table) -> list[str]:
 def _overridden(config: Mapping[str, Any]) -> str:
     """Keys that the sweep's file or the command line gave to all rows, so that the recipe's name does not tell them."""
     sweep, callbacks = config.get("sweep") or {}, bool(config.get("callbacks"))
-    typed = sweep.get("typed") or []
+    typed, (_, _, point) = sweep.get("typed") or [], str((config.get("variation") or {}).get("row")).partition(",")
+    of_row = [*typed_keys(typed), *typed_keys(point.split(",")), *((sweep.get("search") or {}).get("space") or {})]
     of_file = [
         line
         for line in sweep.get("overrides") or []
-        for key in typed_keys([line])
-        if "." in key
-        and key not in typed_keys(typed)
-        and not covered(key, ["data"])
+        if not any("." not in key or covered(key, ["data", *of_row]) for key in typed_keys([line]))
         and shapes_the_run(line, task_of(config).name, callbacks=callbacks)
     ]
     told = {"in the sweep's file": of_file, "typed": typed}

@@ -26,7 +26,7 @@ from variations.store import fence
 from variations.store.atomic import as_typed, flush, replaced, write_text
 from variations.store.checksums import file_sha256, is_sound, sidecar, sweep
 from variations.store.conflicts import history
-from variations.store.identity import covered, identifying, with_effect
+from variations.store.identity import covered, identifying, respelled, with_effect
 from variations.system.errors import NotContinuedError, RunFailedError, UserError
 
 log = logging.getLogger(__name__)
@@ -157,6 +157,7 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
     """
     if written is None:
         return
+    written = respelled(dict(written))
     now, allowed = identifying(config), [entry.split(" ")[0] for entry in history(config)]
     allowed += (config.get("resume") or {}).get("allow") or []
     differing = {

@@ -125,7 +125,9 @@ def _keep_facts(config: RunConfig, folder: RunFolder, data: Any, chosen: dict[st
     made_from = data.keep_facts(folder) | own_code.keep(config, folder)
     inputs.refuse_changed(folder, made_from)
     inputs.remember(folder, made_from)
-    trains = (folder.newest_checkpoint() or 0) < config.trainer.max_steps
+    status = folder.status()
+    ended = status is not None and status.extra.get("ended")  # also if before its last step
+    trains = not ended and (folder.newest_checkpoint() or 0) < config.trainer.max_steps
     chosen = chosen | performance.threads_of(folder, chosen["threads"], trains=trains)
     if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
         former, now = folder.trained_by()[-2:]

@@ -14,14 +14,14 @@ V.views = V.views || {};
     return { runs, run: runs.find((item) => item.id === wanted) || runs.find((item) => item.state === "finished") || runs[0] };
   };
 
-  const weightsOf = (found) => found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || [])));
-
   /** From 0, or the smallest κ or α of a run if one is negative, to the largest: one scale for both maps and all steps. */
-  const scale = (found) => ({ low: Math.min(0, ...weightsOf(found)), high: Math.max(1e-9, ...weightsOf(found)) });
+  function scale(found) {
+    const all = found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || [])));
+    return all.reduce(({ low, high }, value) => ({ low: Math.min(low, value), high: Math.max(high, value) }), { low: 0, high: 1e-9 });
+  }
 
-  /** `wide`: width of the chart in px. */
-  function heat(found, weight, at, dead, wide) {
-    const { low, high } = scale(found);
+  /** `low`, `high`: ends of the scale; `wide`: width of the chart in px. */
+  function heat(found, weight, at, dead, { low, high }, wide) {
     const layers = found.layers;
     const branches = Math.max(...layers.map((layer) => (layer[weight][at] || []).length));
     const narrow = wide < 480;
@@ -57,8 +57,7 @@ V.views = V.views || {};
   /** The weight that each branch of a layer would have if all were equal: most readings sum to 1, `softmax_xM` to M. */
   const equal = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-  function curve(found, layer, weight) {
-    const { low, high } = scale(found);
+  function curve(found, layer, weight, { low, high }) {
     const yRange = new Bokeh.Range1d({ start: 1.06 * low - 0.02 * high, end: 1.06 * high }); // one scale for all layers
     const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "", wholeX: true });
     const ink = V.ink();
@@ -95,6 +94,7 @@ V.views = V.views || {};
       return;
     }
     const weight = V.state.get("weight") === "alpha" ? "alpha" : "kappa";
+    const ends = scale(found);
     const last = found.steps.length - 1;
     const at = V.state.get("at") === null ? last : Math.min(Math.max(Number(V.state.get("at")) || 0, 0), last);
     const dead = at === last ? found.dead : [];
@@ -127,12 +127,12 @@ V.views = V.views || {};
       V.el("div", { class: "small" }, small.map(({ layer, node }) => V.el("section", {}, V.el("h4", { text: `${layer.label}: ${WEIGHTS[weight]} of each branch` }), node))),
     );
     for (const { name, node } of maps) {
-      await V.chart.show(heat(found, name, at, dead, node.clientWidth), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
+      await V.chart.show(heat(found, name, at, dead, ends, node.clientWidth), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
     }
     for (const { layer, node } of small) {
       if (!current()) return;
-      const ends = layer[weight][last] || [];
-      await V.chart.show(curve(found, layer, weight), node, `${WEIGHTS[weight]} of ${layer.label} over steps; at the end ${ends.map((value) => value.toFixed(3)).join(", ")}`);
+      const reached = layer[weight][last] || [];
+      await V.chart.show(curve(found, layer, weight, ends), node, `${WEIGHTS[weight]} of ${layer.label} over steps; at the end ${reached.map((value) => value.toFixed(3)).join(", ")}`);
     }
   }
 
