@@ -76,6 +76,7 @@ def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: py
         ("quickstart", [], "exists already, and nothing is overwritten"),
         ("../up", [], "cannot be used as a name"),
         ("mine", ["a/b"], "cannot be used as a name"),
+        ("mine", ["a", "task=parsing"], "task=parsing: name the sweep and its rows only"),
         ("null", [], "'null' cannot be used as a name: in a YAML file it means a value"),
         ("mine", ["yes", "No"], "'yes' cannot be used as a name: in a YAML file it means a value"),
         ("x" * 250, [], "sweep.name=xxxxxxxxxxxxxxxxxxxx… is too long to name a folder"),

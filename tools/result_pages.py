@@ -15,13 +15,16 @@ def text(name: str) -> str:
     from variations.configuration.compose import compose_run
     from variations.configuration.places import SWEEPS
     from variations.store.rows import define
+    from variations.system.markdown import escaped
     from variations.tables.formats import render
     from variations.tables.table import build
 
     comment = re.match(r"(?:# .*\n)+", (SWEEPS / f"{name}.yaml").read_text(encoding="utf-8"))
     about = " ".join(line.removeprefix("# ") for line in comment[0].splitlines()) if comment else ""
     title = re.search(rf"- (.+): results/{name}\.md$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    table = render(build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS), "markdown")
+    table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)
+    named = [(line.row.definition.row, line.label) for line in table.lines]
+    names = ", ".join(f"`{row}`{f' ({escaped(label)})' if label != row else ''}" for row, label in named)
     return f"""# {title[1].strip('"') if title else name}
 
 {about}
@@ -32,7 +35,9 @@ python src/table.py sweep={name} runs={RECORDS}
 
 [How to read a table](../tables.md) explains the columns and marks, [claims](../claims.md) what follows from the runs.
 
-{table}"""
+{render(table, "markdown")}
+Names of the rows, for `rows=[…]` and `diff=[…]`: {names}.
+"""
 
 
 if __name__ == "__main__":

@@ -102,6 +102,16 @@ def test_a_shape_is_measured_once_and_kept(
 
 
 @pytest.mark.slow
+def test_a_row_that_is_slow_for_its_flops_is_told(known: list[str], tmp_path: Path) -> None:
+    words = ["model.N=1,6", f"runs={tmp_path}"]  # whose updates take equally long here
+    remarks = json.loads(render(words, PlanConfig(format="json", measure=True)))["remarks"]
+    (told,) = [remark for remark in remarks if remark.startswith("A FLOP takes up to")]
+    assert "times as long in model.N=1 as in another row" in told
+    words = ["model.N=5,6", f"runs={tmp_path}"]
+    assert "A FLOP takes" not in render(words, PlanConfig(format="json", measure=True))
+
+
+@pytest.mark.slow
 def test_a_fault_is_told_and_the_other_rows_are_measured(
     known: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

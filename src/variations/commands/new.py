@@ -64,6 +64,11 @@ def create(name: str, rows: list[str]) -> list[Path]:
             package has the sweep or the table. Then nothing is written.
     """
     rows = rows or [FIRST]
+    if settings := [word for word in [name, *rows] if "=" in word]:
+        raise UserError(
+            f"{' '.join(settings)}: name the sweep and its rows only. They are of task=translation; for another task, "
+            "copy the files of one of its tables, conf/variation/TABLE and the sweep's."
+        )
     for word in [name, *rows]:
         if not NAME.fullmatch(word):
             raise UserError(

@@ -319,6 +319,27 @@ def _limited(lines: Sequence[PlanLine]) -> list[str]:
     return [f"{', '.join(rows)}: {text}; steps and FLOPs are those of all updates." for text, rows in found.items()]
 
 
+UNEVEN = 3.0
+"""How many times as long a FLOP may take in one row as in another of its task, as in tables, before it is told."""
+
+
+def _uneven(lines: Sequence[PlanLine]) -> list[str]:
+    """A sentence for each task if a row's updates were measured to be slow for their FLOPs."""
+    found: dict[str, dict[str, float]] = {}
+    for line in lines:
+        cost = line.price and line.price.cost
+        if cost and cost.updates and line.size and line.size.flops and line.row.config is not None:
+            of_task = found.setdefault(line.row.config.task, {})
+            of_task[line.row.definition.row] = cost.updates / cost.part / line.size.flops
+    spreads = {max(rows, key=rows.__getitem__): max(rows.values()) / min(rows.values()) for rows in found.values()}
+    return [
+        f"A FLOP takes up to {spread:,.0f} times as long in {row} as in another row, because other work disturbed the "
+        "measurement or its operations are slow: on a quiet machine, fresh=true measures again."
+        for row, spread in spreads.items()
+        if spread >= UNEVEN
+    ]
+
+
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:
     """Conventions."""
     costs = [line.price.cost for line in lines if line.price and line.price.cost]
@@ -354,7 +375,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             "Time: one run from start to scores, estimated from some real updates, a test and a checkpoint that "
             "were measured on this machine. Memory: the peak. Disk: checkpoints that are kept.",
         ),
-        *((True, remark) for remark in _limited(lines)),
+        *((True, remark) for remark in (*_limited(lines), *_uneven(lines))),
         (
             any(not cost.exact for cost in costs),
             "~: estimated from parts of batches (whole ones are too slow or too large here) or from assumed lengths.",

@@ -17,6 +17,7 @@ from variations.tables.collect import gpu, strangers
 from variations.tables.line import Line, Table
 from variations.tables.text import DIFFERENCES
 from variations.tasks.base import Measure
+from variations.tasks.task import Task
 
 UNEVEN = 3.0
 """Ratio of the times per FLOP of two rows from which the table warns; branches alone cost 1.1 (step_time.md)."""
@@ -28,7 +29,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     _, shared = in_short([row.row for row in table.sweep.of or table.sweep.rows])
     found += [f"All rows have {', '.join(shared)}."] if shared else []
     found += [*_settings(table), *_scaled(table), *_conventions(table), *_published(table), *_bases(table)]
-    found += [*_spread(table), *_tests(table, refusal)]
+    found += [*_spread(table), *_tests(table, refusal), *_unjudged(table)]
     found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
     found += ["; ".join(labels) + text for text, labels in of_lines(table).items()]
@@ -51,7 +52,7 @@ def about(table: Table) -> dict[str, set[str]]:
     found = {text: {*names} for text, names in named(table).items()}
     found |= _published(table) | _costs(table)
     found |= {text: measures | {"delta"} for text in _spread(table)}
-    found |= {text: set(DIFFERENCES) for text in _tests(table, None)}
+    found |= {text: set(DIFFERENCES) for text in (*_tests(table, None), *_unjudged(table))}
     of_flops = ((text, labels) for text, labels in of_lines(table).items() if text.startswith(": FLOPs "))
     found |= {"; ".join(labels) + text: {"flops"} for text, labels in of_flops}
     for agreement in table.agreements:
@@ -183,6 +184,13 @@ def _spread(table: Table) -> list[str]:
     if any(line.test.counts_restarts for line in table.lines if line.test):
         return ["One seed per row: chance in training is estimated from the spread of its restarts."]
     return ["One seed per row: the chance between seeds is unknown, so any difference may be chance."]
+
+
+def _unjudged(table: Table) -> list[str]:
+    """That rows are compared however short their training was, for tasks that judge none."""
+    if table.task.untrained_when != Task.untrained_when or not any(line.delta for line in table.lines):
+        return []
+    return ["Whether rows were trained long enough is not judged in this task: see their curves."]
 
 
 def _tests(table: Table, refusal: str | None) -> list[str]:
