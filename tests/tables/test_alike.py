@@ -10,7 +10,7 @@ import pytest
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
 from variations.store.inputs import other_texts
-from variations.store.row_files import fingerprint
+from variations.store.row_files import fingerprint, shaping
 from variations.store.rows import define
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
@@ -91,6 +91,45 @@ def test_a_network_that_an_edited_file_no_longer_chooses_is_named(
     kind = "" if typed else "model.kind weighted there, transformer in the file, "
     told = f"finished with another configuration than its file has now: {kind}model.h 4 there, 1 in the file"
     assert [note for note in line.notes if note.startswith("finished with")] == [told]
+
+
+@pytest.mark.parametrize(
+    ("edits", "words", "told"),
+    [
+        ({"variation/mine/one": "trainer: {max_steps: 9}"}, [], "trainer.max_steps 5 there, 9 in the file"),
+        (
+            {"variation/mine/one": "branch: {lr_scale: 9.0}"},
+            ["branch=softmax"],
+            "branch.lr_scale 3.0 there, 9.0 in the file",
+        ),
+        ({"size/own": "d_ff: 64"}, [], "model.d_ff 32 there, 64 in the file"),
+        ({"variation/mine/one": "variation: {table: mine, row: one, label: Other}"}, ["model.h=2"], None),
+        ({}, ["trainer=gpu", "trainer.threads=2", "+trainer.extra.detect_anomaly=true"], None),
+    ],
+)
+def test_an_edit_of_a_file_that_a_row_has_or_chooses_is_told(
+    edits: dict[str, str], words: list[str], told: str | None, make_run: Any, store: Path, config_dir: Path
+) -> None:
+    """Whatever the file sets, where the run has stored what it was made of; what was typed since counts as its own."""
+    own = "defaults: [{override /model: weighted}, {override /size: own}]\nvariation: {table: mine, row: one}\n"
+    files = {
+        "variation/mine/one": f"# @package _global_\n{own}trainer: {{max_steps: 5}}\nbranch: {{lr_scale: 3.0}}\n",
+        "size/own": "# @package model\nd_ff: 32\n",
+    }
+    for name, text in files.items():
+        (config_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (config_dir / f"{name}.yaml").write_text(text)
+    composed = compose_run(["variation=mine/one", *words])
+    composed.sweep.overrides, composed.sweep.typed = [], shaping(words, composed)
+    run = make_run("mine", "one", 1, 31.0, config=to_dict(composed))
+    run.write_result((run.result() or {}) | {"row_file": fingerprint("one", "mine", to_dict(composed))})
+    for name, text in edits.items():
+        key = text.partition(":")[0]
+        lines = [line for line in files[name].splitlines() if not line.startswith(key)]
+        (config_dir / f"{name}.yaml").write_text("\n".join([*lines, text, ""]))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"], seeds=[1]), store=store), store).lines
+    found = [note.partition(" now: ")[2] for note in line.notes if note.startswith("finished with")]
+    assert found == ([told] if told else [])
 
 
 @pytest.mark.parametrize("written", ["1e-1", "1E-1", "1.E-01", "0.1"])

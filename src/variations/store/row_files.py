@@ -204,13 +204,14 @@ def _kinds(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
     return {key: (old[key], now[key]) for key in keys if old[key] != now[key]}
 
 
-def recomposed(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def recomposed(config: Mapping[str, Any], row: str | None = None, table: str | None = None) -> Mapping[str, Any] | None:
     """The configuration that the files of a run's row give now, with the overrides that the run had.
 
-    None if they give none, as for rows of a grid, and for rows that are crossed with typed values.
+    None if they give none, as for rows of a grid, and for rows that are crossed with typed values. `row` and `table`
+    are those of the run unless given.
     """
     variation, sweep = config.get("variation") or {}, config.get("sweep") or {}
-    table, row = variation.get("table"), variation.get("row")
+    table, row = table or variation.get("table"), row or variation.get("row")
     if not table or not row or "," in row or config.get("name"):
         return None
     typed = sweep.get("typed") or []

@@ -10,6 +10,7 @@ from variations.configuration.overrides import typed_keys
 from variations.configuration.sweep_file import compose_sweep
 from variations.configuration.tasks import task_of
 from variations.store.atomic import as_typed
+from variations.store.conflicts import history
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
@@ -140,6 +141,31 @@ def _edited_since(row: Row, base: Row) -> str | None:
     # trainer=gpu, which also sets the precision, is not kept with what was typed.
     typed = "trainer=… was typed, or " if left.keys() == {"trainer.precision"} else ""
     return f"differs from its base row in {words}, which their files do not say: {typed}one was edited since"
+
+
+def edited_files(row: Row) -> dict[str, tuple[Any, Any]]:
+    """Keys in which a row's runs differ from what its file, and all that this chooses, give now, the run's value first.
+
+    Empty if that is unknown: for rows of a grid, for crossed rows, and for runs of versions that did not store what was
+    typed. Of the trainer, only keys count that may change a result.
+    """
+    config, definition = row.config, row.definition
+    sweep = config.get("sweep") or {}
+    recorded = all(run.result.get("row_file") for run in row.finished)
+    if not recorded or not {"overrides", "typed"} <= sweep.keys():
+        return {}
+    now = recomposed(config, definition.row, definition.table)
+    found = changes(now, config) if now is not None else {}
+    # What was changed on the way is told, as are settings of Lightning.
+    silent = [*(entry.split(" ")[0] for entry in history(config)), "trainer.extra"]
+    if found.keys() & {"trainer.accelerator", "trainer.strategy"}:  # by trainer=gpu, which also sets the precision
+        silent.append("trainer.precision")
+    callbacks = bool(config.get("callbacks"))
+    return {
+        key: (ran, given)
+        for key, (given, ran) in found.items()
+        if not is_computing(key, callbacks=callbacks) and not covered(key, silent)
+    }
 
 
 def edited_overrides(row: Row) -> str | None:

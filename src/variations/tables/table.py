@@ -19,6 +19,7 @@ from variations.system.errors import UserError
 from variations.system.terminal import status_line
 from variations.tables.alike import (
     differing,
+    edited_files,
     edited_overrides,
     listed,
     other_code,
@@ -352,7 +353,7 @@ def _edited(row: Row) -> list[str]:
         return []
     notes = [note] if (note := edited_overrides(row)) else []
     own = row.definition.row.partition(",")[0]  # without the point of a crossed table
-    found = edited(own, str(row.definition.table or table), row.config)
+    found = edited(own, str(row.definition.table or table), row.config) or edited_files(row)
     words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
     if found:
         return [*notes, f"finished with another configuration than its file has now: {words}"]
