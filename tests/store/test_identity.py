@@ -11,6 +11,7 @@ from variations.store.identity import changed_keys, flatten
 from variations.store.naming import run_folder
 from variations.training.checkpoints import refuse_foreign
 
+PARSER = ["task=parsing", "data=ptb"]
 BASE: dict[str, Any] = {
     "task": "translation",
     "seed": 1,
@@ -45,6 +46,19 @@ def test_a_folder_of_own_text_is_one_however_it_is_typed(typed: str) -> None:
     assert changed_keys(to_dict(config), to_dict(other)) == {}
     written = flatten(to_dict(config))  # as checkpoints of older versions have it
     assert refuse_foreign(Path("step1.ckpt"), {"data.root": written["data.root"]}, to_dict(other)) is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "other"),
+    [
+        (["decode.sets=[dev,test]"], ["decode.sets=[test,dev]"]),
+        ([*PARSER, "data.extra=[/x/a,/x/b]"], [*PARSER, "data.extra=[/x/a/,/x//b]"]),
+    ],
+)
+def test_a_list_means_the_same_in_another_order_or_spelling(typed: list[str], other: list[str]) -> None:
+    config, again = (compose_run(words) for words in (typed, other))
+    assert changed_keys(to_dict(config), to_dict(again)) == {}
+    assert run_folder(config) == run_folder(again)
 
 
 def test_two_folders_of_own_text_differ_beside_groups_that_are_equal() -> None:

@@ -34,7 +34,7 @@ FIXED = (
 """Keys, or groups of keys, that no run can change during training. Its weights are of its data and of its network; an
 optimiser has its state; and the position in the data is counted in batches of each device."""
 FREE = (
-    "data.root",  # the same texts may have been moved
+    *("data.root", "data.extra"),  # the same texts may have been moved
     *("model.dropout", "model.attention_dropout", "model.relu_dropout", "model.margin", "model.gate_weight"),
     "model.options",  # of another package, which may be rates: a state that does not fit is refused when it is read
     *("branch.warmup", "branch.freeze_last", "branch.lr_scale", "branch.center_grad", "branch.impl"),

@@ -68,9 +68,17 @@ def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict
 
 
 def respelled(flat: dict[str, Any]) -> dict[str, Any]:
-    """Flat keys with the folder of a user's own text in one spelling, without a slash at its end."""
-    root = flat.get("data.root")
-    return flat | {"data.root": str(PurePath(root))} if root and isinstance(root, str) else flat
+    """Flat keys with paths in one spelling, without a slash at their end, and the tested sets in one order."""
+    found: dict[str, Any] = {}
+    for key in ("data.root", "data.extra"):
+        value = flat.get(key)
+        if value and isinstance(value, str):
+            found[key] = str(PurePath(value))
+        elif isinstance(value, list):
+            found[key] = [str(PurePath(each)) if each and isinstance(each, str) else each for each in value]
+    if isinstance(sets := flat.get("decode.sets"), list):
+        found["decode.sets"] = sorted(sets, key=str)
+    return flat | found
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
