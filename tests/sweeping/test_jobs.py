@@ -563,6 +563,25 @@ def test_a_part_of_a_crossed_table_has_the_same_names_however_it_is_typed(tmp_pa
     assert jobs[0].config.variation.reuse == learned.row == "learned,model.dropout=0.2,recipe.lr=0.1"
 
 
+def test_a_row_that_sets_the_crossed_keys_itself_is_a_row_at_each_point(tmp_path: Path, config_dir: Path) -> None:
+    for name, text in {"own": "N: 1", "other": "N: 2"}.items():
+        (config_dir / "size").mkdir(parents=True, exist_ok=True)
+        (config_dir / f"size/{name}.yaml").write_text(f"# @package model\n{text}\n")
+    folder = config_dir / "variation/mine"
+    folder.mkdir(parents=True)
+    for row, text in {"fixed": "model: {N: 3}", "free": ""}.items():
+        (folder / f"{row}.yaml").write_text(f"# @package _global_\nvariation: {{table: mine, row: {row}}}\n{text}\n")
+    (config_dir / "sweep").mkdir()
+    (config_dir / "sweep/mine.yaml").write_text("name: mine\ntable: mine\nrows: [fixed, free]\nseeds: [1]\n")
+    jobs = expand(["sweep=mine", "size=own,other", f"runs={tmp_path}"])
+    assert {(job.row, job.config.model.N) for job in jobs} == {
+        ("fixed,size=own", 3),
+        ("fixed,size=other", 3),
+        ("free,size=own", 1),
+        ("free,size=other", 2),
+    }
+
+
 def test_rows_that_an_older_version_named_as_they_were_typed_are_found(tmp_path: Path) -> None:
     line = ["sweep.name=g", "model.h=2,4", "model.N=1", f"runs={tmp_path}"]
     typed = [f"model.h={h},model.N=1" for h in (2, 4)]

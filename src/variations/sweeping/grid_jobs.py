@@ -193,6 +193,11 @@ def _spelled(line: str) -> str:
     return f"{key}={int(value) if value.lstrip('+-').isdigit() else float(value)}".removesuffix(".0")
 
 
+def sorted_words(name: str) -> list[str]:
+    """The overrides in the name of a row, in one order and spelling."""
+    return sorted(map(_spelled, name.split(",")))
+
+
 def shared_folders(rows_by_home: Mapping[Path, Collection[str]], advice: str) -> list[str]:
     """A fault for each folder that several rows would share: names are equal, or differ where a folder's cannot."""
     return [

@@ -26,6 +26,7 @@ from variations.sweeping.grid_jobs import (
     grid_row,
     name_faults,
     shared_folders,
+    sorted_words,
     text_of,
 )
 from variations.sweeping.job import Job, make_job
@@ -262,14 +263,16 @@ def _named_at(
         spelled_as: How each point is spelled in the store; the first row there that trains its own weights adds it.
         stored: The rows in the store.
     """
-    words = _words_of_a_point(variation, spelled_as.get(point) or grid_row(point, point))
+    usual = grid_row(point, point)
+    words = _words_of_a_point(variation, spelled_as.get(point) or usual)
     config = compose_run([*overrides, *words])
     if point in spelled_as or variation.reuse:
         return words, config
     start = crossed_name(variation.row or "", "")
-    name = stored.name(config, start)
-    spelled_as[point] = name.removeprefix(start)
-    if name == config.variation.row:
+    name = stored.name(config, start).removeprefix(start)
+    # A row whose file sets the crossed keys itself has the same configuration at several points.
+    spelled_as[point] = name if sorted_words(name) == sorted_words(usual) else usual
+    if spelled_as[point] == usual:
         return words, config
     words = _words_of_a_point(variation, spelled_as[point])
     return words, compose_run([*overrides, *words])
