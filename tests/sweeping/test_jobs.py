@@ -19,6 +19,7 @@ from variations.store.identity import changed_keys
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.store.row_files import fingerprint
+from variations.sweeping.grid_jobs import spelled_before
 from variations.sweeping.jobs import _composed_jobs, expand
 from variations.sweeping.outcomes import Outcome, idle_rows, other_inputs
 from variations.sweeping.table_jobs import single_run
@@ -561,6 +562,30 @@ def test_a_part_of_a_crossed_table_has_the_same_names_however_it_is_typed(tmp_pa
     jobs = expand([*table, "rows=[random]", "model.dropout=choice(2e-1)", "recipe.lr=choice(0.1)"])
     assert [job.row for job in jobs] == ["random,model.dropout=0.2,recipe.lr=0.1"]
     assert jobs[0].config.variation.reuse == learned.row == "learned,model.dropout=0.2,recipe.lr=0.1"
+
+
+def test_rows_of_a_crossed_table_that_an_older_version_named_as_typed_are_found(tmp_path: Path) -> None:
+    """Only one row of the table is stored; all take its spelling of the point."""
+    line = ["sweep=quickstart", "model.dropout=choice(0.2)", "model.d_ff=choice(64)", f"runs={tmp_path}", "seeds=[1]"]
+    jobs = {job.row.partition(",")[0]: job for job in expand(line)}
+    older = "weighted,model.dropout=0.2,model.d_ff=64"
+    assert jobs["weighted"].row == "weighted,model.d_ff=64,model.dropout=0.2"
+    write_yaml(tmp_path / "quickstart" / older / "seed1" / "config.yaml", to_dict(jobs["weighted"].config))
+    _composed_jobs.cache_clear()
+    assert {job.row.partition(",")[2] for job in expand(line)} == {older.partition(",")[2]}
+
+
+@pytest.mark.parametrize(
+    ("usual", "stored", "found"),
+    [
+        ("a.b=1,c.d=1", ["c.d=2,a.b=1", "c.d=1,a.b=1"], "c.d=1,a.b=1"),  # equal at both points
+        ("a.b=1,c.d=2", ["c.d=1,a.b=1"], "a.b=1,c.d=2"),
+        ("model.norm=pre", ["model.norm=_pre"], "model.norm=_pre"),  # was typed in quotes
+        ("a.b=1,c.d=1", ["a.b=1"], "a.b=1,c.d=1"),
+    ],
+)
+def test_a_point_is_called_as_the_store_calls_it(usual: str, stored: list[str], found: str) -> None:
+    assert spelled_before(usual, stored, ["a.b=1,c.d=1", "a.b=1,c.d=2", "model.norm=pre"]) == found
 
 
 def test_a_row_that_sets_the_crossed_keys_itself_is_a_row_at_each_point(tmp_path: Path, config_dir: Path) -> None:

@@ -245,7 +245,7 @@ def test_ctrl_c_while_slurm_is_silent_claims_nothing(sbatch: Callable[..., Sbatc
 
     pool._queue.look = silent
     pool.stop()
-    assert said[1:] == ["Slurm does not answer, so it is unknown whether it has 2 runs more: see squeue --me."]
+    assert said[1:] == ["It is unknown whether Slurm has 2 runs more: see squeue --me."]
 
 
 def test_another_users_job_is_not_known_to_have_ended(

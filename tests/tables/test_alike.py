@@ -105,6 +105,8 @@ def test_a_network_that_an_edited_file_no_longer_chooses_is_named(
         ({"size/own": "d_ff: 64"}, [], "model.d_ff 32 there, 64 in the file"),
         ({"variation/mine/one": "variation: {table: mine, row: one, label: Other}"}, ["model.h=2"], None),
         ({}, ["trainer=gpu", "trainer.threads=2", "+trainer.extra.detect_anomaly=true"], None),
+        ({}, ["trainer=gpu", "trainer.accelerator=cpu"], None),
+        ({}, ["trainer=own"], None),
     ],
 )
 def test_an_edit_of_a_file_that_a_row_has_or_chooses_is_told(
@@ -114,6 +116,7 @@ def test_an_edit_of_a_file_that_a_row_has_or_chooses_is_told(
     own = "defaults: [{override /model: weighted}, {override /size: own}]\nvariation: {table: mine, row: one}\n"
     files = {
         "variation/mine/one": f"# @package _global_\n{own}trainer: {{max_steps: 5}}\nbranch: {{lr_scale: 3.0}}\n",
+        "trainer/own": "limit_test: 5\n",
         "size/own": "# @package model\nd_ff: 32\n",
     }
     for name, text in files.items():

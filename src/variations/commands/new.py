@@ -66,8 +66,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
     rows = rows or [FIRST]
     if settings := [word for word in [name, *rows] if "=" in word]:
         raise UserError(
-            f"{' '.join(settings)}: name the sweep and its rows only. They are of task=translation; for another task, "
-            "copy the files of one of its tables, conf/variation/TABLE and the sweep's."
+            f"{' '.join(settings)}: name the sweep and its rows only. The new rows are of task=translation; for "
+            "another task, copy the files of one of its tables, conf/variation/TABLE and the sweep's."
         )
     for word in [name, *rows]:
         if not NAME.fullmatch(word):

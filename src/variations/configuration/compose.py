@@ -22,7 +22,7 @@ import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, reduce
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, cast
 
 import yaml
@@ -180,7 +180,28 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
     if faults := [*_container_faults(result)]:
         raise ConfigError(faults)
+    _respell(result)
     return result
+
+
+def _respell(config: Any) -> None:
+    """Give what may identify a run one spelling: paths no slash at the end, the tested sets one order."""
+    data, decode = getattr(config, "data", None), getattr(config, "decode", None)
+    for part, key, spelled in ((data, "root", plain_paths), (data, "extra", plain_paths), (decode, "sets", in_order)):
+        if hasattr(part, key):
+            setattr(part, key, spelled(getattr(part, key)))
+
+
+def plain_paths(value: Any) -> Any:
+    """A path, or a list of paths, without a slash at the end; anything else as it is."""
+    if isinstance(value, list):
+        return [plain_paths(each) for each in value]
+    return str(PurePath(value)) if value and isinstance(value, str) else value
+
+
+def in_order(value: Any) -> Any:
+    """A list in alphabetical order; anything else as it is."""
+    return sorted(value, key=str) if isinstance(value, list) else value
 
 
 def _container_faults(config: Any) -> Iterator[str]:

@@ -270,8 +270,8 @@ def _method(runs: int, table: payload.Table) -> str:
     if not any(_spread(key["values"]) for key in table["keys"]):
         return text
     return (
-        f"{text} Numbers with more than {MANY} values are grouped into thirds, but for those that a third of the runs "
-        "share. A search chooses values by earlier scores, so its trials are not a uniform sample of the space."
+        f"{text} If a key has more than {MANY} numbers, they are grouped into thirds, except those that a third of the "
+        "runs share. A search chooses values by earlier scores, so its trials are not a uniform sample of the space."
     )
 
 

@@ -334,7 +334,7 @@ def _uneven(lines: Sequence[PlanLine]) -> list[str]:
     spreads = {max(rows, key=rows.__getitem__): max(rows.values()) / min(rows.values()) for rows in found.values()}
     return [
         f"A FLOP takes up to {spread:,.0f} times as long in {row} as in another row, because other work disturbed the "
-        "measurement or its operations are slow: on a quiet machine, fresh=true measures again."
+        "measurement or its operations are slow: measure again with fresh=true when the machine is quiet."
         for row, spread in spreads.items()
         if spread >= UNEVEN
     ]

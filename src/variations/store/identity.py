@@ -5,9 +5,9 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, lru_cache
-from pathlib import PurePath
 from typing import Any, TypeVar
 
+from variations.configuration.compose import in_order, plain_paths
 from variations.configuration.foreign import filled
 from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import plain
@@ -68,17 +68,9 @@ def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict
 
 
 def respelled(flat: dict[str, Any]) -> dict[str, Any]:
-    """Flat keys with paths in one spelling, without a slash at their end, and the tested sets in one order."""
-    found: dict[str, Any] = {}
-    for key in ("data.root", "data.extra"):
-        value = flat.get(key)
-        if value and isinstance(value, str):
-            found[key] = str(PurePath(value))
-        elif isinstance(value, list):
-            found[key] = [str(PurePath(each)) if each and isinstance(each, str) else each for each in value]
-    if isinstance(sets := flat.get("decode.sets"), list):
-        found["decode.sets"] = sorted(sets, key=str)
-    return flat | found
+    """Flat keys of a stored run as they are spelled today: older ones have paths and sets as they were typed."""
+    spelled = {"data.root": plain_paths, "data.extra": plain_paths, "decode.sets": in_order}
+    return flat | {key: how(flat[key]) for key, how in spelled.items() if key in flat}
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:

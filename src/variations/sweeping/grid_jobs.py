@@ -80,25 +80,28 @@ class KnownRows:
     def __init__(self) -> None:
         self._rows: dict[Path, dict[str, list[tuple[str, object]]]] = {}
 
-    def name(self, config: RunConfig, prefix: str = "") -> str:
-        """The name of the row that has the configuration of a run, the seed apart; the run's own if none has.
-
-        Args:
-            config: Of the run.
-            prefix: How the name begins; empty: the row has the file of the run's row.
-        """
+    def name(self, config: RunConfig) -> str:
+        """The name of the row that has the configuration and the file of a run, the seed apart; else the run's own."""
         home = run_folder(config).parent
         if home.exists():
             return home.name
-        if home.parent not in self._rows:
-            self._rows[home.parent] = _stored(home.parent)
         file = (config.variation.table, config.variation.row)
-        known = self._rows[home.parent].setdefault(_hash(to_dict(config)), [])
+        known = self._of(config)
         for name, other in known:
-            if name.startswith(prefix) if prefix else other == file:
+            if other == file:
                 return name
         known.append((home.name, file))
         return home.name
+
+    def names(self, config: RunConfig) -> list[str]:
+        """The names of all stored rows that have the configuration of a run, the seed apart."""
+        return [name for name, _ in self._of(config)]
+
+    def _of(self, config: RunConfig) -> list[tuple[str, object]]:
+        sweep = run_folder(config).parent.parent
+        if sweep not in self._rows:
+            self._rows[sweep] = _stored(sweep)
+        return self._rows[sweep].setdefault(_hash(to_dict(config)), [])
 
 
 def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
@@ -193,8 +196,25 @@ def _spelled(line: str) -> str:
     return f"{key}={int(value) if value.lstrip('+-').isdigit() else float(value)}".removesuffix(".0")
 
 
-def sorted_words(name: str) -> list[str]:
-    """The overrides in the name of a row, in one order and spelling."""
+def spelled_before(usual: str, stored: Sequence[str], others: Collection[str]) -> str:
+    """The name under which an older version stored what is called `usual` now, or `usual` itself.
+
+    Args:
+        usual: The overrides of a point, as a name.
+        stored: Names of stored rows, without their rows, that have the same configuration.
+        others: What the other points of the command are called; a row may be the same at several points.
+    """
+    words = _words(usual)
+    for name in stored:
+        if _words(name) == words:
+            return name
+    taken = [_words(other) for other in others if other != usual]
+    keys = sorted(typed_keys(words))
+    alike = (name for name in stored if sorted(typed_keys(_words(name))) == keys and _words(name) not in taken)
+    return next(alike, usual)
+
+
+def _words(name: str) -> list[str]:
     return sorted(map(_spelled, name.split(",")))
 
 

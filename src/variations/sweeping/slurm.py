@@ -146,7 +146,7 @@ class SlurmPool:
     def stop(self) -> None:
         """See `Pool`: jobs stay in the queue."""
         dropped = sum(len(batch.runs) for batch in self._open)
-        unknown = tried = any(batch.attempts for batch in self._open)
+        tried = unknown = any(batch.attempts for batch in self._open)  # until Slurm has answered
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is known already is told
             self._queue.refresh(at_most=0.0)
             for batch in self._open:
@@ -166,7 +166,7 @@ class SlurmPool:
             )
         runs = f"{dropped} run{'s' if dropped > 1 else ''}"
         if dropped and unknown:
-            self.say(f"Slurm does not answer, so it is unknown whether it has {runs} more: see squeue --me.")
+            self.say(f"It is unknown whether Slurm has {runs} more: see squeue --me.")
         elif dropped:
             self.say(f"Not yet submitted to Slurm: {runs}; the same command submits them.")
 

@@ -26,7 +26,7 @@ from variations.sweeping.grid_jobs import (
     grid_row,
     name_faults,
     shared_folders,
-    sorted_words,
+    spelled_before,
     text_of,
 )
 from variations.sweeping.job import Job, make_job
@@ -160,14 +160,13 @@ def _composed(
     problems: list[str] = []
     failing: dict[str, list[str]] = {}  # rows by the fault that keeps them from being composed
     homes: dict[Path, list[str]] = {}  # the rows that are stored in each folder
-    of_store = KnownRows()
-    spelled_as: dict[tuple[str, ...], str] = {}  # each point, as an earlier command may have spelled it
+    spelled = _spellings(asked, KnownRows())
     for row, reference, point, overrides in asked:
         try:
             config = compose_run(overrides)
             if point:
-                words, config = _named_at(config.variation, point, overrides, spelled_as, of_store)
-                overrides = overrides + words
+                overrides = overrides + _words_of_a_point(config.variation, spelled[point])
+                config = compose_run(overrides)
         except ConfigError as error:
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
@@ -247,35 +246,28 @@ def _reject_choices_of_rows(given: dict[str, Override]) -> None:
         raise ConfigError(problems)
 
 
-def _named_at(
-    variation: VariationConfig,
-    point: tuple[str, ...],
-    overrides: list[str],
-    spelled_as: dict[tuple[str, ...], str],
-    stored: KnownRows,
-) -> tuple[list[str], RunConfig]:
-    """The overrides that name a row at a point, and its configuration with them.
-
-    Args:
-        variation: Of the row, whatever the point.
-        point: The overrides with which the table is crossed.
-        overrides: All that compose the row there, but for its name.
-        spelled_as: How each point is spelled in the store; the first row there that trains its own weights adds it.
-        stored: The rows in the store.
-    """
-    usual = grid_row(point, point)
-    words = _words_of_a_point(variation, spelled_as.get(point) or usual)
-    config = compose_run([*overrides, *words])
-    if point in spelled_as or variation.reuse:
-        return words, config
-    start = crossed_name(variation.row or "", "")
-    name = stored.name(config, start).removeprefix(start)
-    # A row whose file sets the crossed keys itself has the same configuration at several points.
-    spelled_as[point] = name if sorted_words(name) == sorted_words(usual) else usual
-    if spelled_as[point] == usual:
-        return words, config
-    words = _words_of_a_point(variation, spelled_as[point])
-    return words, compose_run([*overrides, *words])
+def _spellings(
+    asked: Sequence[tuple[str, str, tuple[str, ...], list[str]]], stored: KnownRows
+) -> dict[tuple[str, ...], str]:
+    """How the store spells the points of a crossed table, if an older version named a row there in another way."""
+    usual = {point: grid_row(point, point) for _, _, point, _ in asked if point}
+    found: dict[tuple[str, ...], str] = {}
+    for _, _, point, overrides in asked:
+        if not point or point in found:
+            continue
+        try:
+            variation = compose_run(overrides).variation
+            config = compose_run([*overrides, *_words_of_a_point(variation, usual[point])])
+        except ConfigError:  # told where the row is made
+            continue
+        start = crossed_name(variation.row or "", "")
+        if run_folder(config).parent.exists():
+            found[point] = usual[point]
+        elif not variation.reuse:
+            names = [name.removeprefix(start) for name in stored.names(config) if name.startswith(start)]
+            name = spelled_before(usual[point], names, usual.values())
+            found |= {point: name} if name != usual[point] else {}
+    return usual | found
 
 
 def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:

@@ -147,7 +147,7 @@ def edited_files(row: Row) -> dict[str, tuple[Any, Any]]:
     """Keys in which a row's runs differ from what its file, and all that this chooses, give now, the run's value first.
 
     Empty if that is unknown: for rows of a grid, for crossed rows, and for runs of versions that did not store what was
-    typed. Of the trainer, only keys count that may change a result.
+    typed. Of the trainer, only keys count that may change a result, and that the row's file or an override sets.
     """
     config, definition = row.config, row.definition
     sweep = config.get("sweep") or {}
@@ -156,15 +156,17 @@ def edited_files(row: Row) -> dict[str, tuple[Any, Any]]:
         return {}
     now = recomposed(config, definition.row, definition.table)
     found = changes(now, config) if now is not None else {}
-    # What was changed on the way is told, as are settings of Lightning.
-    silent = [*(entry.split(" ")[0] for entry in history(config)), "trainer.extra"]
-    if found.keys() & {"trainer.accelerator", "trainer.strategy"}:  # by trainer=gpu, which also sets the precision
-        silent.append("trainer.precision")
+    silent = [entry.split(" ")[0] for entry in history(config)]  # changed on the way, which is told
+    # A choice such as trainer=gpu, or a file of one's own, is not kept with what was typed.
+    lines = [*(sweep["overrides"] or []), *(sweep["typed"] or [])]
+    known = {*stated(definition.row, str(definition.table)), *(key for line in lines for key in _keys(line))}
     callbacks = bool(config.get("callbacks"))
     return {
         key: (ran, given)
         for key, (given, ran) in found.items()
-        if not is_computing(key, callbacks=callbacks) and not covered(key, silent)
+        if not is_computing(key, callbacks=callbacks)
+        and not covered(key, silent)
+        and (key in known or not covered(key, ["trainer"]))
     }
 
 

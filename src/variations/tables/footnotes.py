@@ -106,12 +106,13 @@ def _settings(table: Table) -> list[str]:
 def _overridden(config: Mapping[str, Any]) -> str:
     """Keys that the sweep's file or the command line gave to all rows, so that the recipe's name does not tell them."""
     sweep, callbacks = config.get("sweep") or {}, bool(config.get("callbacks"))
-    typed, (_, _, point) = sweep.get("typed") or [], str((config.get("variation") or {}).get("row")).partition(",")
-    of_row = [*typed_keys(typed), *typed_keys(point.split(",")), *((sweep.get("search") or {}).get("space") or {})]
+    typed = sweep.get("typed") or []
+    point = str((config.get("variation") or {}).get("row")).split(",")[1:]  # of a crossed table
+    of_row = {*typed_keys(typed), *typed_keys(point), *((sweep.get("search") or {}).get("space") or {})}
     of_file = [
         line
         for line in sweep.get("overrides") or []
-        if not any("." not in key or covered(key, ["data", *of_row]) for key in typed_keys([line]))
+        if all("." in key and key not in of_row and not covered(key, ["data"]) for key in typed_keys([line]))
         and shapes_the_run(line, task_of(config).name, callbacks=callbacks)
     ]
     told = {"in the sweep's file": of_file, "typed": typed}
@@ -188,7 +189,7 @@ def _spread(table: Table) -> list[str]:
 
 def _unjudged(table: Table) -> list[str]:
     """That rows are compared however short their training was, for tasks that judge none."""
-    if table.task.untrained_when != Task.untrained_when or not any(line.delta for line in table.lines):
+    if type(table.task).untrained is not Task.untrained or not any(line.delta for line in table.lines):
         return []
     return ["Whether rows were trained long enough is not judged in this task: see their curves."]
 

@@ -126,7 +126,8 @@ def _keep_facts(config: RunConfig, folder: RunFolder, data: Any, chosen: dict[st
     inputs.refuse_changed(folder, made_from)
     inputs.remember(folder, made_from)
     status = folder.status()
-    ended = status is not None and status.extra.get("ended")  # also if before its last step
+    # Training may have ended before its last step; with resume.allow it may go on.
+    ended = status is not None and status.extra.get("ended") and not config.resume.allow
     trains = not ended and (folder.newest_checkpoint() or 0) < config.trainer.max_steps
     chosen = chosen | performance.threads_of(folder, chosen["threads"], trains=trains)
     if folder.write_environment(environment(made_from) | {"performance": chosen}, trains=trains):
