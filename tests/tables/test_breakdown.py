@@ -1,6 +1,5 @@
 """Parts of a measure: omitted from the table's columns, listed one per line below it, published next to measured."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,16 +58,6 @@ def test_a_part_that_is_the_metric_of_the_sweep_has_its_columns(tmp_path: Path) 
     assert column(grid, "published.task_19")[0] == "87.4"
     assert column(grid, "against_published.test.task_19")[0] == "+0.60"
     assert not [each.key for each in grid.columns if "task_1" in each.key and "task_19" not in each.key]
-
-
-def test_a_task_that_judges_no_row_as_not_trained_says_so(tmp_path: Path) -> None:
-    table = table_of(tmp_path)
-    told = "Whether rows were trained long enough is not judged in this task: see their curves."
-    assert told not in lay_out(table).remarks  # nothing is compared
-    run = tmp_path / "papers" / "bow" / "seed1"
-    shutil.copytree(tmp_path / "papers" / "pe" / "seed1", run)
-    sweep = SweepConfig(name="papers", table="babi_memn2n_1k", rows=ROWS, seeds=[1], metric="error")
-    assert told in lay_out(build(define(sweep), tmp_path, SignificanceConfig(n=100))).remarks
 
 
 def test_numbers_made_of_a_figure_that_was_quoted_from_memory_are_marked(table: Table) -> None:
