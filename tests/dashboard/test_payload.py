@@ -213,6 +213,38 @@ def test_a_running_row_says_how_far_it_is_and_how_long_it_takes(client: Any, run
     assert entry["score"] is None and entry["live_score"] == pytest.approx(80 * (1 - math.exp(-2)))
 
 
+def test_a_validation_of_another_score_than_the_sweeps_is_not_shown_as_one(client: Any, run: Maker) -> None:
+    """Validations measure BLEU."""
+    config = {"sweep": {"name": "q", "rows": ["base"], "seeds": [1], "metric": "test.chrf"}}
+    run("q", "base", 1, state="running", step=600, config=config)
+    (entry,) = client.json("/api/sweep/q")["runs"]
+    assert entry["live_score"] is None
+
+
+def test_runs_of_another_task_have_their_own_drawings_and_no_score_of_the_tables(client: Any, run: Maker) -> None:
+    run("single", "a", 1)
+    run("single", "b", 1, config={"task": "parsing"})
+    entries = {entry["row"]: entry for entry in client.json("/api/sweep/single")["runs"]}
+    assert {row: (entry["score"] is None, entry["drawings"]) for row, entry in entries.items()} == {
+        "a": (False, False),
+        "b": (True, True),
+    }
+
+
+def test_without_a_table_the_attempts_that_it_would_read_are_shown(client: Any, run: Maker) -> None:
+    config = {"sweep": {"name": "q", "rows": ["base"], "seeds": [1], "metric": "test.nonsense"}}
+    first = run("q", "base", 1, config=config)
+    shutil.copytree(first, first.with_name("seed1-attempt2"))
+    run("q", "base", 2, config=config)
+    sweep = client.json("/api/sweep/q")
+    assert sweep["table"] is None
+    assert {entry["id"]: entry["latest"] for entry in sweep["runs"]} == {
+        "q/base/seed1": False,
+        "q/base/seed1-attempt2": True,
+        "q/base/seed2": True,
+    }
+
+
 def test_a_running_row_keeps_its_latest_validation_however_many_lines_follow(client: Any, run: Maker) -> None:
     folder = run("q", "base", 1, state="running", step=600)
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:

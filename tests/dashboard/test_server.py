@@ -131,6 +131,8 @@ def test_a_file_or_a_single_run_is_no_store(tmp_path: Path, run: Callable[..., P
         show(DashboardConfig(runs=str(tmp_path / "file")))
     with pytest.raises(UserError, match="is the folder of one run"):
         show(DashboardConfig(runs=str(run("q", "base", 1))))
+    with pytest.raises(UserError, match="contains the rows of a sweep: give its parent, runs="):
+        show(DashboardConfig(runs=str(run("q", "base", 1).parents[1])))
 
 
 @pytest.mark.slow

@@ -50,6 +50,8 @@ def show(config: DashboardConfig) -> None:
     if given := typed_settings("sweep"):
         raise UserError(f"The dashboard shows sweeps with the metric of their runs: leave {' and '.join(given)} out.")
     store = Store(root_of(config.runs), Path(default_cache()).expanduser())
+    if any(store.root.glob("*/seed*/config.yaml")):
+        raise UserError(f"runs={config.runs} contains the rows of a sweep: give its parent, runs={store.root.parent}.")
     if config.export is not None:
         from variations.dashboard.export import write
 

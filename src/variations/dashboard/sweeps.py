@@ -25,6 +25,7 @@ from variations.tables.collect import NO_RESULT, Reader, Stored, absent_task, tr
 from variations.tables.line import Table
 from variations.tables.table import build
 from variations.tasks.base import Measure
+from variations.tasks.task import Task
 
 DRAWS = 1000
 """Random draws in each significance test."""
@@ -241,7 +242,12 @@ def _runs(
     labels = {row.row: row.label for row in definition.rows}
     if table:
         labels = {line.row.definition.row: line.label for line in table.lines}
-    read = {str(run.folder) for line in table.lines for run in line.row.runs if run.folder} if table else set()
+    read = (
+        {str(run.folder) for line in table.lines for run in line.row.runs if run.folder}
+        if table
+        else _read_without_a_table(store, runs)
+    )
+    watched = _watched(task, measure)
     metrics: set[str] = set()
     costs: set[str] = set()
     entries = []
@@ -249,20 +255,42 @@ def _runs(
         seen = store.glance(run)
         metrics |= seen.values.keys()
         costs |= seen.costs.keys()
-        entry = _run(run, store.summary(run), seen.costs, measure)
+        known = store.summary(run)
+        of_task = str(known.config.get("task") or task.name) == task.name
+        entry = _run(run, known, seen.costs, measure if of_task else None)
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
         entry["latest"] = run.path in read
-        entry["drawings"] = bool(task.drawn) and entry["sentences"]
-        watched = task.watched(measure.key)
+        drawn = absent_task(known.config) is None and task_of(known.config).drawn
+        entry["drawings"] = bool(drawn) and entry["sentences"]
         if entry["state"] != "broken":
-            entry["live_score"] = None if watched is None else seen.values.get(watched)
+            entry["live_score"] = seen.values.get(watched) if watched and of_task else None
             entry["branched"] = seen.branched
         entries.append(entry)
     return entries, metrics, costs
 
 
-def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -> payload.RunEntry:
+def _read_without_a_table(store: Store, runs: Iterable[Found]) -> set[str]:
+    """The paths of the attempts that a table would read, if it could be made."""
+    families: dict[tuple[str, int], list[Found]] = {}
+    for run in sorted(runs, key=lambda run: run.folder.attempt):
+        families.setdefault((run.row, run.folder.seed), []).append(run)
+    found = set()
+    for family in families.values():
+        finished = [store.summary(run).status.get("state") == "finished" for run in family]
+        if (read := to_read(family, finished)) is not None:
+            found.add(read.path)
+    return found
+
+
+def _watched(task: Task, measure: Measure) -> str | None:
+    """What validations record of a measure, such as `dev/bleu` of test BLEU; None if they record another one."""
+    watched = task.watched(measure.key)
+    same = measure.is_loss or (watched or "").partition("/")[2] == measure.key.rpartition(".")[2]
+    return watched if same else None
+
+
+def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure | None) -> payload.RunEntry:
     status, result = known.status, known.result
     state = "broken" if known.fault else run.state
     reason = known.fault or status.get("reason")
@@ -274,6 +302,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
     left = None
     if state == "running" and pace and steps and step and step < steps:  # after its last step it is tested
         left = (steps - step) * pace
+    scored = not known.fault and isinstance(result.get("scores"), dict)
     minutes = _number((known.config.get("trainer") or {}).get("max_minutes"))
     if left is not None and minutes and seconds:
         left = min(left, max(0.0, 60 * minutes - seconds))
@@ -290,7 +319,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
         "max_steps": steps if isinstance(steps, int) else None,
         "eta_seconds": left,
         "seconds": seconds if own else None,
-        "score": measure.value(result) if isinstance(result.get("scores"), dict) and not known.fault else None,
+        "score": measure.value(result) if measure and scored else None,
         "copied": str(result["copied"]) if result.get("copied") else None,
         "live_score": None,
         "parameters": result.get("parameters"),
