@@ -106,6 +106,16 @@ def test_losses_in_other_units_are_left_out_and_scores_are_not():
         assert len(convergence([base, row], metric)) == compared
 
 
+def test_training_losses_with_another_smoothing_are_left_out():
+    other = traced("o", "O", "base", FAST.metrics, other_objective="its training loss has another label smoothing")
+    for metric, compared in (("train/loss", 0), ("train/nll", 1), ("dev/bleu", 1)):
+        rows = [
+            replace(row, metrics={1: [line | {metric: line["dev/bleu"]} for line in row.metrics[1]]})
+            for row in (BASE, other)
+        ]
+        assert len(convergence(rows, metric)) == compared
+
+
 def test_percentages_have_signs():
     assert [percent(x) for x in (-0.254, 0.2, 0.001)] == ["−25 %", "+20 %", "±0 %"]
     assert [percent(x) for x in (-0.125, 0.125)] == ["−13 %", "+13 %"]  # ties, as elsewhere, away from zero

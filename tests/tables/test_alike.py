@@ -9,13 +9,16 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
+from variations.configuration.tasks import named
 from variations.store.inputs import other_texts
 from variations.store.row_files import fingerprint, shaping
 from variations.store.rows import define
+from variations.tables.alike import other_validations
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build, caveats, document
+from variations.tasks.task import loss_scale
 
 Configure = Callable[..., dict[str, Any]]
 WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
@@ -449,6 +452,30 @@ def test_losses_in_other_units_or_on_other_dev_texts_are_not_compared(
     assert grid.rows[1][place].marks == ((marks[told],) if cause else ())
     assert (told in notes_of(table)[1]) is (cause is not None)
     assert ("dev_ppl" in build(define(of_bleu, conf=conf, store=store), store).lines[1].delta) is (cause is None)
+
+
+@pytest.mark.parametrize("changes", [{"data__lowercase": True}, {"trainer__val_bleu": 9}, {"data__dev": "other"}, {}])
+def test_validations_of_other_sentences_are_told(
+    changes: dict[str, Any], make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 31.0, config=configuration(**changes))
+    base, row = (line.row for line in read(seeds=[1]).lines[:2])
+    told = other_validations(row, base) or ""
+    assert [key.replace("__", ".") in told for key in changes] == [True] * len(changes)
+    assert bool(told) == bool(changes)
+
+
+def test_test_losses_of_a_part_of_the_test_set_are_not_compared_with_those_of_another(
+    configuration: Configure,
+) -> None:
+    task = named("translation")
+    for measure, differ in (("test_ppl", True), ("test_nll", True), ("dev_ppl", False)):
+        ours, theirs = (
+            loss_scale(task, task.measure(measure), configuration(trainer__limit_test=limit), {}, {})
+            for limit in (None, 9)
+        )
+        assert (ours != theirs) == differ
 
 
 def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(

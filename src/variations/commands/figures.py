@@ -132,7 +132,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     from variations.tables.alike import edited_between, other_overrides, other_validations
     from variations.tables.collect import collect, of_other_task, table_task
     from variations.tables.line import NOT_TRAINED
-    from variations.tables.table import LOSS, caveats, incomparable, other_loss, why_untrained
+    from variations.tables.table import LOSS, caveats, incomparable, other_loss, unlike, why_untrained
 
     sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
@@ -148,14 +148,17 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             continue
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
-        uncompared = other_losses = unlike = None
+        uncompared = other_losses = other_objective = apart = None
         if other is not None and row.config and other.config:
             uncompared = incomparable(task, row, other, measure) or other_validations(row, other)
             if found := other_loss(task, LOSS, row, other):
                 other_losses = f"its losses depend on {found}, which its base row does not share: not compared"
-            unlike = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
+            smoothing = [(side.config.get("recipe") or {}).get("label_smoothing") for side in (row, other)]
+            if smoothing[0] != smoothing[1]:
+                other_objective = "its training loss has another label smoothing than its base row's: not compared"
+            apart = "; ".join([*filter(None, [other_overrides(row, other)]), *edited_between(row, other)])
         why = why_untrained(row)
-        told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
+        told = (*caveats(row), *filter(None, [apart]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(run) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         unmeasured += [] if read or row.definition.quoted else [row.definition.row]
@@ -170,7 +173,9 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             told,
             uncompared,
             other_losses,
-            is_averaged(row.config),
+            other_objective,
+            bool(unlike(row)),
+            any(is_averaged(run.config) for run in row.runs),
         )
     if 0 < len(unmeasured) < len(collected):
         sys.stderr.write(f"Left out, because they have no runs here: {', '.join(unmeasured)}.\n")

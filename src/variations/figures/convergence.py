@@ -67,6 +67,8 @@ def uncompared(row: TracedRow, metric: str) -> str | None:
     """Why a row is not compared with its base row in a recorded quantity; None if it may be."""
     recorded = named(row.task).curves.get(metric)
     is_score = recorded is not None and recorded.higher_is_better
+    if metric == "train/loss" and row.other_objective:
+        return row.other_objective
     return row.uncompared or (None if is_score else row.other_losses)
 
 
@@ -121,7 +123,7 @@ def markdown(found: Sequence[Convergence], metric: str) -> str:
         seeds = f"{len(item.arrived)} of {len(item.arrivals)}"
         cells = [escaped(item.label), _level(aim), _level(best), seeds, *(_cost(item, key) for key in COSTS)]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {escaped(note)}" for note in notes(found)), "", f"<!-- {MADE_BY} -->"]
+    lines += ["", *(f"- {escaped(note)}" for note in notes(found, metric)), "", f"<!-- {MADE_BY} -->"]
     return "\n".join(lines) + "\n"
 
 
@@ -129,8 +131,8 @@ def _level(value: float) -> str:
     return decimal(value, 2) if abs(value) >= 1 else f"{value:.3g}"
 
 
-def notes(found: Sequence[Convergence]) -> list[str]:
-    """How to read the table."""
+def notes(found: Sequence[Convergence], metric: str) -> list[str]:
+    """How to read the table; `metric` is the metric's label."""
     bases = list(dict.fromkeys(item.base for item in found))
     told = {f"{item.base}: {caveat}.": None for item in found for caveat in item.base_caveats}
     told |= {f"{item.label}: {caveat}.": None for item in found for caveat in item.caveats}  # of a chain of rows, once
@@ -138,7 +140,7 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         told["Scores are those of the current weights, also where their moving average (recipe.ema) is tested."] = None
     named_bases = f"Base row{'s' if len(bases) > 1 else ''}: {'; '.join(bases)}"
     return [
-        f"{named_bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
+        f"{named_bases}. For each seed, its best {metric} is the target; the cost is that of the row's first "
         "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "
         "measured that score.",
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "

@@ -42,8 +42,12 @@ def learning_curves(rows: Sequence[TracedRow], metric: str, costs: Sequence[str]
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if first[number]]
     seeds = max(item.seeds for item in first if item)
-    averaged = _averaged([row for number, row in enumerate(rows) if first[number]])
-    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows), *averaged, *_apart(rows, metric)]))
+    told = [*_unfinished(rows), *_averaged([row for number, row in enumerate(rows) if first[number]]), *_unlike(rows)]
+    _legend(
+        figure,
+        labels,
+        " ".join([_band_words(seeds), *told, *_apart(rows, metric)]),
+    )
     return figure
 
 
@@ -79,7 +83,7 @@ def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
     dress(panel)
     note = f"Training runs from right to left; its first {100 * skip:.0f} % of steps are left out. Both axes are "
     note += "logarithmic.\n● dev loss at the end of training, ◇ test loss of the tested weights"
-    _legend(figure, drawn, "\n".join([note, *_apart(rows, dev)]))
+    _legend(figure, drawn, "\n".join([note, *_unlike(rows), *_apart(rows, dev)]))
     return figure
 
 
@@ -144,6 +148,11 @@ def _averaged(rows: Sequence[TracedRow]) -> list[str]:
         return []
     of = f"Of {'; '.join(labels)}, the" if len(labels) < len(rows) else "The"
     return [f"{of} {DRAWN_OF_AVERAGED}"]
+
+
+def _unlike(rows: Sequence[TracedRow]) -> list[str]:
+    found = [row.label for row in rows if row.mixed]
+    return [f"Seeds that were not trained alike: those of {'; '.join(map(plain, found))}."] if found else []
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:

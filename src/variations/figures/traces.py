@@ -35,6 +35,10 @@ class TracedRow:
     """Why it cannot be compared with its base row."""
     other_losses: str | None = None
     """Why at least its losses cannot be compared with those of its base row."""
+    other_objective: str | None = None
+    """Why even its training loss cannot be compared with that of its base row."""
+    mixed: bool = False
+    """Whether its seeds were not trained alike."""
     averaged: bool = False
     """Whether the moving average of its weights is tested; measurements during training are of the current weights."""
 

@@ -17,7 +17,7 @@ from variations.store.inputs import LOST, other_modules, other_texts
 from variations.store.row_files import files_stamp, is_computing, keys_of_option, recomposed, shapes_the_run, stated
 from variations.system.errors import ConfigError
 from variations.tables.collect import Row, SeedRun
-from variations.tasks.task import validated_on
+from variations.tasks.task import validated_on, values_of
 
 LISTED = 3
 """Names of inputs above which a note only counts the others."""
@@ -212,12 +212,10 @@ def _keys(line: str) -> list[str]:
 
 
 def other_validations(row: Row, base: Row) -> str | None:
-    """A note if the dev scores of two rows' curves are of different sentences; None if not."""
+    """A note if the dev scores of two rows' curves are of different sentences or trees; None if not."""
+    of_dev = [key for key in task_of(base.config).tested_keys if key != "data.test"]
     ours, theirs = (
-        validated_on(side.config)
-        | {"trainer.val_bleu": (side.config.get("trainer") or {}).get("val_bleu")}
-        | {"data.dev": (side.config.get("data") or {}).get("dev")}
-        for side in (row, base)
+        validated_on(side.config) | values_of(side.config, ["trainer.val_bleu", *of_dev]) for side in (row, base)
     )
     keys = [key for key in ours if key in theirs and ours[key] != theirs[key]]
     words = ", ".join(f"{key} {as_typed(theirs.get(key))}→{as_typed(ours.get(key))}" for key in keys)

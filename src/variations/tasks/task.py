@@ -43,8 +43,10 @@ def loss_scale(
     task: "Task", measure: Measure, config: Mapping[str, Any], result: Mapping[str, Any], inputs: Mapping[str, str]
 ) -> dict[str, Any]:
     """What a run's loss depends on besides its network, by name; empty for a score. See `Task.loss_scale`."""
-    of_dev = validated_on(config) if measure.key.startswith("dev_") else {}
-    return {**of_dev, **(task.loss_scale(config, result, inputs) if measure.is_loss else {})}
+    part = validated_on(config) if measure.key.startswith("dev_") else {}
+    if measure.key.startswith("test_"):
+        part = values_of(config, ["trainer.limit_test"])
+    return {**part, **(task.loss_scale(config, result, inputs) if measure.is_loss else {})}
 
 
 def validated_on(config: Mapping[str, Any]) -> dict[str, Any]:
