@@ -58,6 +58,24 @@ def test_hours_have_the_digits_of_the_printed_table(tab: Any, serve: Any, tmp_pa
     assert tab.page.evaluate("hours => hours.map(V.hours)", hours) == [hours_text(each, 3) for each in hours]
 
 
+def test_a_group_keeps_one_colour_in_chart_and_legend_when_a_group_comes_before_it(
+    tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for row, n in (("first", 1), ("third", 3)):
+        browser_store.write(tmp_path, row, sweep="own", base="first", model__N=n)
+    tab.open(serve(tmp_path), view="curves", group="model.N")
+    chart = """() => Bokeh.documents.flatMap((page) => page.roots()).at(-1).renderers
+        .filter((renderer) => renderer.glyph.type === 'Line').map((renderer) => renderer.glyph.line_color.value)"""
+    legend = "() => [...document.querySelectorAll('.legend svg line')].map((line) => line.getAttribute('stroke'))"
+    before = tab.page.evaluate(legend)
+    assert len({*before}) == 2 and tab.page.evaluate(chart) == before
+    browser_store.write(tmp_path, "second", sweep="own", base="first", model__N=2, state="running", until=0)
+    tab.page.locator("#waiting", has_text="second").wait_for()
+    tab.page.wait_for_selector(".plot[data-drawn]")
+    after = tab.page.evaluate(legend)
+    assert after != before and tab.page.evaluate(chart) == after
+
+
 @pytest.mark.parametrize("panels", ["one", "rows", "measures"])
 def test_curves_count_the_rows_that_are_drawn_and_name_the_others(
     panels: str, tab: Any, serve: Any, tmp_path: Path

@@ -207,7 +207,7 @@ V.views = V.views || {};
     const grid = chosen.panels === "one" ? [] : panels(sweep, parts, chosen, all);
     const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
     const axis = V.axis(chosen.axis, end(drawn));
-    const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
+    const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.row.look, line.band, Boolean(line.raw)])]);
     const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : chosen.name;
     const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(there.length, "row")}`;
     const keep = !grid.length && drawing && drawing.key === key && drawing.node.isConnected;
