@@ -278,6 +278,33 @@ def test_curves_ask_only_for_what_is_drawn_and_not_known_yet(tab: Any, url: str)
     assert len(asked) == 3
 
 
+def test_a_log_axis_leaves_the_latest_values_as_they_are(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "m", sweep="own", base="m", state="running")
+    lines = [{"step": step, "dev/error": max(0, 50 - step // 20), "dev/zero": 0} for step in range(0, 1201, 100)]
+    folder.measurements.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    url = serve(tmp_path)
+    for log in ({}, {"logy": 1}, {"logx": 1}, {"logy": 1, "panels": "rows"}):
+        tab.open(url, view="curves", metric="dev/error", **log)
+        assert tab.texts(".picker .value") == ["0"]
+        label = tab.page.locator(".plot[aria-label]").get_attribute("aria-label")
+        assert label is not None and label.endswith(": m ends at 0")
+    tab.open(url, view="curves", metric="dev/zero", logy=1)
+    assert tab.texts(".picker .value") == ["0"]
+    told = "A log axis has only positive values, and the selected rows have none of dev zero: switch it off."
+    assert tab.texts(".empty") == [f"Nothing to draw on a log axis\n\n{told}"]
+
+
+def test_the_text_of_a_chart_follows_a_running_row(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "m", sweep="own", base="m", state="running", until=600)
+    tab.open(serve(tmp_path), view="curves", metric="train/loss")
+    chart = tab.page.locator(".plot[aria-label]")
+    before = chart.get_attribute("aria-label")
+    with folder.measurements.path.open("a") as file:
+        file.write(json.dumps(browser_store.line(700, 80.0) | {"train/loss": 1.25}) + "\n")
+    tab.page.locator(".picker .value", has_text="1.25").wait_for()
+    assert chart.get_attribute("aria-label") == f"{before.rsplit(' ', 1)[0]} 1.25"
+
+
 def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> None:
     tab.open(url, view="curves")
     tab.page.locator("#smooth").focus()
