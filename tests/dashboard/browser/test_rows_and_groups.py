@@ -40,6 +40,27 @@ def test_an_absent_key_is_a_place_of_its_own_on_its_axis(tab: Any, optional: str
     assert tab.page.evaluate(values) == [0.25, 0.75]
 
 
+def test_numbers_that_share_six_figures_are_different_groups_and_places(tab: Any, serve: Any, tmp_path: Path) -> None:
+    steps = (1_000_000, 1_000_001, 1_000_004)
+    for at, (seed, most) in enumerate(zip((20250101, 20250102, 20250103), steps, strict=True)):
+        changes = {"data__seed": seed, "trainer__max_steps": most}
+        browser_store.write(tmp_path, f"row{at}", sweep="own", base="row0", bleu=60.0 + at, **changes)
+    url = serve(tmp_path)
+    tab.open(url, view="table", group="data.seed")
+    assert [text.split(":")[0] for text in tab.texts("tr.group th")] == [
+        "data.seed = 20250101",
+        "data.seed = 20250102",
+        "data.seed = 20250103",
+    ]
+    tab.open(url, view="keys", keys="all")
+    axis = tab.page.locator("svg.parallel .axis", has_text="steps")
+    assert axis.locator("text.tick tspan").all_text_contents() == [str(number) for number in steps]
+    values = [0.1234567, 0.1234568, 0.5, 3, -20250101, "3", 0.1234567]
+    assert tab.page.evaluate("values => V.levels(values).length", values) == 6
+    texts = ["0.123457", "0.123457", "0.5", "3", "-20250101", "3", "0.123457"]
+    assert tab.page.evaluate("values => values.map(V.value)", values) == texts
+
+
 def test_a_switch_is_not_the_text_that_it_is_shown_as(tab: Any, url: str) -> None:
     tab.open(url, view="table")
     assert tab.page.evaluate("() => V.levels([true, 'on', true, false, 'on']).length") == 3
