@@ -220,6 +220,29 @@ def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: A
     assert tab.texts(names) == own
 
 
+@pytest.mark.parametrize(
+    ("up", "order"), [("1", ["none", "half", "all"]), ("0", ["all", "half", "none"])], ids=["up", "down"]
+)
+def test_rows_without_a_finished_run_are_sorted_as_none_finished(
+    up: str, order: list[str], tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for row, states in (("half", "fu"), ("all", "ff"), ("none", "uu")):
+        for seed, state in enumerate(states, 1):
+            ended = {"state": "finished"} if state == "f" else {"state": "failed", "until": 300}
+            browser_store.write(tmp_path, row, seed, sweep="own", base="all", **ended)
+    tab.open(serve(tmp_path), view="table", sort="state", up=up)
+    assert tab.texts("table.results th[scope=row] .label") == order
+
+
+def test_a_finished_run_without_the_measure_is_said_to_have_none(tab: Any, serve: Any, tmp_path: Path) -> None:
+    sweep = {"sweep__name": "own", "sweep__metric": "test.chrf", "sweep__rows": ["base", "late"]}
+    for row, ended in (("base", {}), ("late", {"state": "failed", "until": 300})):
+        browser_store.write(tmp_path, row, sweep="own", base="base", **sweep, **ended)
+    tab.open(serve(tmp_path), view="table")
+    at = next(k for k, text in enumerate(tab.texts("table.results thead th")) if text.startswith("test chrF"))
+    assert tab.texts(f"tr.line > :nth-child({at + 1})") == ["not measured", "✕ failed"]
+
+
 def test_a_change_below_the_header_leaves_its_links_in_place(tab: Any, url: str) -> None:
     """A click on a link that is replaced between press and release would be lost."""
     tab.open(url, view="table")
