@@ -6,6 +6,7 @@ from typing import Any
 from variations.dashboard.payload import sweeps as payload
 from variations.store.differences import each_in_words, symbol, varied
 from variations.store.hidden import clean, without_secrets
+from variations.tables.alike import other_validations
 from variations.tables.footnotes import convention
 from variations.tables.grid import AGREEING, lay_out
 from variations.tables.line import Agreement, Line, Table
@@ -67,6 +68,8 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
     size = line.published.get("params_millions")
     marks = ["*"] if test and test.significant else []
     words, keys = _changes(line)
+    measured = [other for other in table.lines if other.row.config] if line.row.config else []
+    base = next((other for other in measured if other.row.definition.row == line.base), None)
     return {
         "row": definition.row,
         "label": definition.label,
@@ -87,6 +90,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "not_tested": line.untested,
         "not_compared": line.uncompared,
         "not_compared_in": dict(line.uncompared_in),
+        "other_validations": base and other_validations(line.row, base.row),
         "not_trained": line.untrained,
         "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,

@@ -40,6 +40,27 @@ def test_an_absent_key_is_a_place_of_its_own_on_its_axis(tab: Any, optional: str
     assert tab.page.evaluate(values) == [0.25, 0.75]
 
 
+def test_numbers_that_share_six_figures_are_different_groups_and_places(tab: Any, serve: Any, tmp_path: Path) -> None:
+    steps = (1_000_000, 1_000_001, 1_000_004)
+    for at, (seed, most) in enumerate(zip((20250101, 20250102, 20250103), steps, strict=True)):
+        changes = {"data__seed": seed, "trainer__max_steps": most}
+        browser_store.write(tmp_path, f"row{at}", sweep="own", base="row0", bleu=60.0 + at, **changes)
+    url = serve(tmp_path)
+    tab.open(url, view="table", group="data.seed")
+    assert [text.split(":")[0] for text in tab.texts("tr.group th")] == [
+        "data.seed = 20250101",
+        "data.seed = 20250102",
+        "data.seed = 20250103",
+    ]
+    tab.open(url, view="keys", keys="all")
+    axis = tab.page.locator("svg.parallel .axis", has_text="steps")
+    assert axis.locator("text.tick tspan").all_text_contents() == [str(number) for number in steps]
+    values = [0.1234567, 0.1234568, 0.5, 3, -20250101, "3", 0.1234567]
+    assert tab.page.evaluate("values => V.levels(values).length", values) == 6
+    texts = ["0.123457", "0.123457", "0.5", "3", "-20250101", "3", "0.123457"]
+    assert tab.page.evaluate("values => values.map(V.value)", values) == texts
+
+
 def test_a_switch_is_not_the_text_that_it_is_shown_as(tab: Any, url: str) -> None:
     tab.open(url, view="table")
     assert tab.page.evaluate("() => V.levels([true, 'on', true, false, 'on']).length") == 3
@@ -56,6 +77,24 @@ def test_hours_have_the_digits_of_the_printed_table(tab: Any, serve: Any, tmp_pa
     assert tab.texts(f"tr.line > :nth-child({at + 1})") == ["0.149 CPU", "0.155 GPU", "1,235 CPU"]
     hours = [0.149, 0.155, 0.1, 0.00012345, 1e-7, 12.34, 84.25, 99.96, 100.4, 1234.5, 1234.6]
     assert tab.page.evaluate("hours => hours.map(V.hours)", hours) == [hours_text(each, 3) for each in hours]
+
+
+def test_a_group_keeps_one_colour_in_chart_and_legend_when_a_group_comes_before_it(
+    tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for row, n in (("first", 1), ("third", 3)):
+        browser_store.write(tmp_path, row, sweep="own", base="first", model__N=n)
+    tab.open(serve(tmp_path), view="curves", group="model.N")
+    chart = """() => Bokeh.documents.flatMap((page) => page.roots()).at(-1).renderers
+        .filter((renderer) => renderer.glyph.type === 'Line').map((renderer) => renderer.glyph.line_color.value)"""
+    legend = "() => [...document.querySelectorAll('.legend svg line')].map((line) => line.getAttribute('stroke'))"
+    before = tab.page.evaluate(legend)
+    assert len({*before}) == 2 and tab.page.evaluate(chart) == before
+    browser_store.write(tmp_path, "second", sweep="own", base="first", model__N=2, state="running", until=0)
+    tab.page.locator("#waiting", has_text="second").wait_for()
+    tab.page.wait_for_selector(".plot[data-drawn]")
+    after = tab.page.evaluate(legend)
+    assert after != before and tab.page.evaluate(chart) == after
 
 
 @pytest.mark.parametrize("panels", ["one", "rows", "measures"])

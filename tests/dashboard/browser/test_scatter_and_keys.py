@@ -82,6 +82,19 @@ def test_a_score_is_compared_where_the_measure_of_the_sweep_is_a_loss(tab: Any, 
     assert "no front" not in tab.page.locator("#front").inner_text()
 
 
+def test_curves_of_other_dev_sentences_and_unlike_seeds_are_named(tab: Any, serve: Any, tmp_path: Path) -> None:
+    for row, seed, changes in (
+        ("transformer", 1, {}),
+        ("part", 1, {"trainer__val_bleu": 5}),
+        ("mixed", 1, {}),
+        ("mixed", 2, {"model__h": 2}),
+    ):
+        browser_store.write(tmp_path, row, seed, sweep="words", **changes)
+    tab.open(serve(tmp_path), view="curves", metric="dev/bleu")
+    tab.page.locator("#apart", has_text="Not comparable with the base row: part.").wait_for()
+    assert "Seeds that were not trained alike: those of mixed." in tab.page.locator("#apart").inner_text()
+
+
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()  # all have 1.0 million parameters

@@ -220,6 +220,29 @@ def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: A
     assert tab.texts(names) == own
 
 
+@pytest.mark.parametrize(
+    ("up", "order"), [("1", ["none", "half", "all"]), ("0", ["all", "half", "none"])], ids=["up", "down"]
+)
+def test_rows_without_a_finished_run_are_sorted_as_none_finished(
+    up: str, order: list[str], tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for row, states in (("half", "fu"), ("all", "ff"), ("none", "uu")):
+        for seed, state in enumerate(states, 1):
+            ended = {"state": "finished"} if state == "f" else {"state": "failed", "until": 300}
+            browser_store.write(tmp_path, row, seed, sweep="own", base="all", **ended)
+    tab.open(serve(tmp_path), view="table", sort="state", up=up)
+    assert tab.texts("table.results th[scope=row] .label") == order
+
+
+def test_a_finished_run_without_the_measure_is_said_to_have_none(tab: Any, serve: Any, tmp_path: Path) -> None:
+    sweep = {"sweep__name": "own", "sweep__metric": "test.chrf", "sweep__rows": ["base", "late"]}
+    for row, ended in (("base", {}), ("late", {"state": "failed", "until": 300})):
+        browser_store.write(tmp_path, row, sweep="own", base="base", **sweep, **ended)
+    tab.open(serve(tmp_path), view="table")
+    at = next(k for k, text in enumerate(tab.texts("table.results thead th")) if text.startswith("test chrF"))
+    assert tab.texts(f"tr.line > :nth-child({at + 1})") == ["not measured", "✕ failed"]
+
+
 def test_a_change_below_the_header_leaves_its_links_in_place(tab: Any, url: str) -> None:
     """A click on a link that is replaced between press and release would be lost."""
     tab.open(url, view="table")
@@ -276,6 +299,33 @@ def test_curves_ask_only_for_what_is_drawn_and_not_known_yet(tab: Any, url: str)
     tab.page.locator("#metric").select_option("dev/bleu")
     value.filter(has_text=before).wait_for()
     assert len(asked) == 3
+
+
+def test_a_log_axis_leaves_the_latest_values_as_they_are(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "m", sweep="own", base="m", state="running")
+    lines = [{"step": step, "dev/error": max(0, 50 - step // 20), "dev/zero": 0} for step in range(0, 1201, 100)]
+    folder.measurements.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    url = serve(tmp_path)
+    for log in ({}, {"logy": 1}, {"logx": 1}, {"logy": 1, "panels": "rows"}):
+        tab.open(url, view="curves", metric="dev/error", **log)
+        assert tab.texts(".picker .value") == ["0"]
+        label = tab.page.locator(".plot[aria-label]").get_attribute("aria-label")
+        assert label is not None and label.endswith(": m ends at 0")
+    tab.open(url, view="curves", metric="dev/zero", logy=1)
+    assert tab.texts(".picker .value") == ["0"]
+    told = "A log axis has only positive values, and the selected rows have none of dev zero: switch it off."
+    assert tab.texts(".empty") == [f"Nothing to draw on a log axis\n\n{told}"]
+
+
+def test_the_text_of_a_chart_follows_a_running_row(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "m", sweep="own", base="m", state="running", until=600)
+    tab.open(serve(tmp_path), view="curves", metric="train/loss")
+    chart = tab.page.locator(".plot[aria-label]")
+    before = chart.get_attribute("aria-label")
+    with folder.measurements.path.open("a") as file:
+        file.write(json.dumps(browser_store.line(700, 80.0) | {"train/loss": 1.25}) + "\n")
+    tab.page.locator(".picker .value", has_text="1.25").wait_for()
+    assert chart.get_attribute("aria-label") == f"{before.rsplit(' ', 1)[0]} 1.25"
 
 
 def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> None:

@@ -140,6 +140,8 @@ class Row(TypedDict):
     """Why there is no difference from the base row: other data, texts, references, or another convention."""
     not_compared_in: dict[Key, str]
     """The same for each measure to which it applies; `dev_nll` stands for all losses."""
+    other_validations: str | None
+    """Why dev scores during training are not those of the same sentences as the base row's."""
     not_trained: str | None
     """Why the row counts as not trained."""
     unlike: str | None

@@ -11,11 +11,14 @@ window.V = window.V || {};
   const SIZE = 12; // px of letters
   const FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"; // of the page
 
-  /** A value of a configuration as text; of a key that is absent or has no effect, a dash, as in Compare. */
-  V.value = (value) => (value === null || value === undefined ? "–" : typeof value === "boolean" ? (value ? "on" : "off") : typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value));
+  /** A number as text: an integer in full, such as a seed or a number of steps; a fraction to six figures. */
+  const number = (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
 
-  /** What equal values have in common; texts that only look like an absent or switched value are different. */
-  V.level = (value) => (value === null || value === undefined ? null : typeof value === "boolean" ? value : V.value(value));
+  /** A value of a configuration as text; of a key that is absent or has no effect, a dash, as in Compare. */
+  V.value = (value) => (value === null || value === undefined ? "–" : typeof value === "boolean" ? (value ? "on" : "off") : typeof value === "number" ? number(value) : typeof value === "string" ? value : JSON.stringify(value));
+
+  /** What equal values have in common; texts that only look like an absent or switched value, or like a number, are different. */
+  V.level = (value) => (value === null || value === undefined ? null : ["boolean", "number"].includes(typeof value) ? value : V.value(value));
 
   /** Distinct values, numbers by size and before words, `null` last. */
   V.levels = (values) => {

@@ -69,6 +69,9 @@ V.views = V.views || {};
     return joined.filter((line) => line.points.length);
   }
 
+  /** What is chosen, without the axes that leave points out: the latest value of a run may be one of those. */
+  const whole = (chosen) => ({ ...chosen, logX: false, logY: false });
+
   const data = (line, factor) => ({
     x: line.points.map((point) => point.x / factor),
     y: line.points.map((point) => point.y),
@@ -135,7 +138,7 @@ V.views = V.views || {};
   function latest(rows, found, chosen) {
     const values = {};
     for (const row of rows) {
-      const each = lines({ label: row.label, runs: found.filter((item) => item.row === row) }, { ...chosen, band: false });
+      const each = lines({ label: row.label, runs: found.filter((item) => item.row === row) }, { ...whole(chosen), band: false });
       const last = each.map((line) => line.points[line.points.length - 1]);
       const step = Math.max(...last.map((point) => point.step));
       const furthest = last.filter((point) => point.step === step).map((point) => point.y);
@@ -178,7 +181,12 @@ V.views = V.views || {};
     }
   }
 
-  const ends = (all, chosen) => all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ");
+  /** The last values of the rows or groups that are drawn, as text. */
+  function ends(all, chosen) {
+    const parts = [...new Set(all.map((line) => line.row))];
+    const found = parts.flatMap((part) => lines(part, whole(chosen))).filter((line) => !line.thin);
+    return found.map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ");
+  }
 
   /** The measure that says whether rows can be compared in a recorded quantity; another score where no table has it. */
   function judgedBy(sweep, metric) {
@@ -207,16 +215,23 @@ V.views = V.views || {};
     const grid = chosen.panels === "one" ? [] : panels(sweep, parts, chosen, all);
     const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
     const axis = V.axis(chosen.axis, end(drawn));
-    const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
+    const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.row.look, line.band, Boolean(line.raw)])]);
     const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : chosen.name;
     const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(there.length, "row")}`;
     const keep = !grid.length && drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const nodes = grid.map(() => V.el("div", { class: "plot" }));
     const several = parts.some((part) => part.runs.length > 1);
-    const apart = rows.filter((row) => shown.every((metric) => row.not_compared_in[judgedBy(sweep, metric)])).map((row) => row.label);
+    const other = (row, metric) => row.not_compared_in[judgedBy(sweep, metric)] || (metric.startsWith("dev/") && row.other_validations);
+    const apart = rows.filter((row) => shown.some((metric) => other(row, metric))).map((row) => row.label);
+    const unlike = rows.filter((row) => row.unlike).map((row) => row.label);
+    const where = shown.length > 1 ? " in some of these measures" : "";
     const waiting = without.filter((row) => !lost.some((item) => item.row === row)).map((row) => row.label);
-    const value = chosen.logX || chosen.logY ? "positive value" : "value";
+    const log = chosen.logX || chosen.logY;
+    const value = log ? "positive value" : "value";
+    const nothing = log
+      ? ["Nothing to draw on a log axis", `A log axis has only positive values, and the selected rows have none of ${chosen.name}: switch it off.`]
+      : ["Nothing measured", `The selected rows have no ${chosen.name}.`];
     const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;
     V.replace(
       root,
@@ -230,10 +245,10 @@ V.views = V.views || {};
           V.el("h2", { text: title }),
           controls(sweep, chosen),
           chosen.group && chosen.panels !== "rows" && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
-          !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${chosen.name}.` : "Select rows in the list.") : null,
+          !drawn.length ? V.empty(...(names.length ? nothing : ["No row is selected", "Select rows in the list."])) : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(panel.look), " "] : null, panel.title), nodes[k]))) : null,
-          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [apart.length ? `Not comparable with the base row: ${apart.join("; ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
+          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [unlike.length ? `Seeds that were not trained alike: those of ${unlike.join("; ")}.` : "", apart.length ? `Not comparable with the base row${where}: ${apart.join("; ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
           drawn.length && waiting.length ? V.el("p", { class: "hint", id: "waiting", text: `Not drawn, because no ${value} has been measured yet: ${waiting.join("; ")}.` }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map(({ text }) => V.el("li", { text })))) : null,
         ),
@@ -245,13 +260,15 @@ V.views = V.views || {};
       return;
     }
     if (!all.length) return;
+    const told = `${title}: ${ends(all, chosen)}`;
     if (keep) {
+      node.setAttribute("aria-label", told);
       values(all, axis.factor).forEach((next, k) => { drawing.sources[k].data = next; });
       return;
     }
     const { fig, sources } = draw(all, chosen, axis);
     drawing = { key, node, fig, sources };
-    await V.chart.show(fig, node, `${title}: ${ends(all, chosen)}`);
+    await V.chart.show(fig, node, told);
   }
 
   V.views.curves = { title: "Curves", hint: "Any measure while training", render };

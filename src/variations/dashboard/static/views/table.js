@@ -11,14 +11,14 @@ V.views = V.views || {};
       out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key], printed(sweep, row, `published.${key}`)) });
     }
     for (const [at, measure] of sweep.measures.filter((measure, k) => k === 0 || sweep.columns.has(measure.key)).entries()) {
-      out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
+      out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(sweep, row, measure, at === 0) });
       if (at === 0) {
         out.push({ key: "delta", head: ["Δ base", `${Math.round(100 * sweep.level)} % interval`], hint: "Difference from the row's base row, over the seeds both have", sort: (row) => row.delta[measure.key]?.mean, cell: (row) => delta(row, measure) });
       }
     }
     out.push({ key: "parameters", head: ["parameters", sweep.rows.some((row) => row.parameters_published) ? "published / ours" : ""], sort: (row) => row.parameters, cell: (row) => parameters(row) });
     out.push({ key: "hours", head: ["cost", hoursName(sweep)], sort: (row) => row.device_hours, cell: (row) => hours(sweep, row) });
-    out.push({ key: "state", head: ["runs", "finished / all"], sort: (row) => row.counts.finished, cell: (row) => runs(row) });
+    out.push({ key: "state", head: ["runs", "finished / all"], sort: (row) => (row.quoted ? undefined : row.counts.finished || 0), cell: (row) => runs(row) });
     return out;
   }
 
@@ -37,14 +37,18 @@ V.views = V.views || {};
     return V.el("span", { class: "published", title: [from, ...figure.notes].join("\n"), text: `${text || V.any(figure.value)}${figure.recalled ? "°" : ""}` });
   }
 
-  function measured(row, measure, first) {
+  function measured(sweep, row, measure, first) {
     const found = row.measured[measure.key];
-    if (!found) return first && !row.quoted ? missing(row) : "";
+    if (!found) return first && !row.quoted ? missing(sweep, row, measure) : "";
     const spread = V.known(found.sd) ? ` ± ${V.fixed(found.sd, measure.digits)}` : "";
     return [V.el("strong", { text: V.fixed(found.mean, measure.digits) }), V.el("span", { class: "soft", title: V.count(found.n, "seed"), text: spread || (first && found.n === 1 ? " n = 1" : "") })];
   }
 
-  const missing = (row) => V.stateMark(row.runs.length ? row.runs[0].state : "missing");
+  /** Why a row has no value of `measure`: what has become of its first run, or, in the words of the table, that a finished run did not measure it. */
+  function missing(sweep, row, measure) {
+    if (row.counts.finished) return V.el("span", { class: "soft", text: printed(sweep, row, measure.key) ?? "not measured" });
+    return V.stateMark(row.runs.length ? row.runs[0].state : "missing");
+  }
 
   function delta(row, measure) {
     const found = row.delta[measure.key];
