@@ -90,7 +90,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "not_tested": line.untested,
         "not_compared": line.uncompared,
         "not_compared_in": dict(line.uncompared_in),
-        "other_validations": base and other_validations(line.row, base.row),
+        "other_validations": other_validations(line.row, base.row) if base else None,
         "not_trained": line.untrained,
         "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,
