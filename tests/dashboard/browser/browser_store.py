@@ -192,6 +192,15 @@ def grid(store: Path) -> Path:
     return store
 
 
+def repeated(payload: dict[str, Any], rows: int) -> dict[str, Any]:
+    """Return the payload of a sweep with `rows` rows in its table, the first ones again and again under other names."""
+    table = payload["table"]
+    own = len(table["rows"])
+    again = [{**table["rows"][at % own], "row": f"again{at}", "label": f"Again {at}"} for at in range(own, rows)]
+    keys = [{**key, "values": [key["values"][at % own] for at in range(rows)]} for key in table["keys"]]
+    return {**payload, "table": {**table, "rows": [*table["rows"], *again], "keys": keys}}
+
+
 def many(store: Path, rows: int = 200) -> Path:
     """Write a sweep of `rows` rows with one seed each; make all but the first from its text."""
     first = write(store, "row000", sweep="many", label="Row 000", base="row000", bleu=70.0)

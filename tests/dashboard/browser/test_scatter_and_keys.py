@@ -95,6 +95,22 @@ def test_curves_of_other_dev_sentences_and_unlike_seeds_are_named(tab: Any, serv
     assert "Seeds that were not trained alike: those of mixed." in tab.page.locator("#apart").inner_text()
 
 
+def test_finished_runs_without_the_measure_are_not_called_unfinished(tab: Any, serve: Any, tmp_path: Path) -> None:
+    sweep = {"sweep__name": "own", "sweep__metric": "test.chrf", "sweep__rows": ["base"]}
+    folder = browser_store.write(tmp_path, "base", sweep="own", base="base", **sweep)
+    url = serve(tmp_path)
+    told = ".empty p"
+    tab.open(url, view="scatter")
+    assert tab.texts(told) == ["Each row with a finished run is a point here. No finished run has a test chrF."]
+    folder.write_result({**(folder.result() or {}), "flops": None})
+    tab.open(url, view="scatter", measure="test.bleu", cost="flops")
+    assert tab.texts(told) == ["Each row with a finished run is a point here. No row with a test BLEU has known FLOPs."]
+    folder.set_status("failed", None, step=300)
+    (folder.path / "result.json").unlink()
+    tab.open(url, view="scatter")
+    assert tab.texts(told) == ["Each row with a finished run is a point here. No run of this sweep has finished."]
+
+
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()  # all have 1.0 million parameters
@@ -131,6 +147,22 @@ def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: 
     assert "range=recipe.lr" in tab.page.url
     tab.page.locator("#clear").click()
     tab.page.locator("#pointed", has_text="All 9 rows").wait_for()
+
+
+def test_keys_say_that_the_worst_of_many_rows_are_not_drawn(tab: Any, serve: Any, tmp_path: Path) -> None:
+    for at in (1, 2):
+        browser_store.write(tmp_path, f"row{at}", sweep="own", base=None, bleu=70.0 + at, model__N=at)
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json=browser_store.repeated(response.json(), 1010))
+
+    tab.page.route(re.compile("/api/sweep/own"), answer)
+    url = serve(tmp_path)
+    tab.open(url, view="keys")
+    assert tab.texts("#pointed") == ["The best 1,000 of 1,010 rows: test BLEU 71.00 to 72.00."]
+    tab.open(url, view="keys", range="model.N:0.5:1")
+    assert tab.texts("#pointed") == ["505 of the best 1,000 rows: test BLEU 72.00 to 72.00."]
 
 
 def test_shares_of_keys_follow_the_runs_that_finish(tab: Any, serve: Any, tmp_path: Path) -> None:

@@ -69,6 +69,37 @@ def test_a_filter_says_what_it_hides_and_the_headline_is_about_the_rows_that_are
     assert headline.endswith(f"{len(ROWS) - len(WEIGHTED)} rows hidden by the filter.")
 
 
+def test_the_headline_of_filtered_rows_is_not_about_the_rows_that_are_hidden(
+    tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for row, ended in (("base", {}), ("b", {}), ("z", {"state": "failed", "until": 300})):
+        browser_store.write(tmp_path, row, sweep="own", base="base", **ended)
+    tab.open(serve(tmp_path), view="table", filter="z")
+    assert tab.texts("h2") == ["No run of these rows has finished yet. 2 rows hidden by the filter."]
+
+
+def test_the_chart_of_differences_says_how_many_rows_it_leaves_out(tab: Any, serve: Any, tmp_path: Path) -> None:
+    for row in ("base", "b"):
+        browser_store.write(tmp_path, row, sweep="own", base="base")
+    count = [41]
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        payload = browser_store.repeated(response.json(), count[0])
+        for row in payload["table"]["rows"]:
+            row |= {"base": "base", "ci": [0.5, 1.5], "delta": {"test.bleu": {"mean": 1.0, "n": 1}}}
+        route.fulfill(response=response, json=payload)
+
+    tab.page.route(re.compile("/api/sweep/own"), answer)
+    url = serve(tmp_path)
+    tab.open(url, view="table")
+    heading = tab.page.locator(".effects h3").inner_text()
+    assert " intervals. The first 40 of 41 rows: filter to see others. One seed, " in heading
+    count[0] = 40
+    tab.open(url, view="table")
+    assert " intervals. One seed, " in tab.page.locator(".effects h3").inner_text()
+
+
 def test_a_row_without_the_chosen_measure_has_no_value_of_another_one(tab: Any, url: str) -> None:
     tab.open(url, view="curves", metric="branch/dead", rows=[*ROWS])
     tab.page.wait_for_selector(".chart[data-drawn]")
@@ -104,7 +135,8 @@ def test_differences_from_several_base_rows_name_them(tab: Any, serve: Any, tmp_
         [{"label": "A", "score": 1.0, "p": 0.01, "significant": True, "delta": {}, "base": base} for base in bases]
         for bases in (["x", "y"], ["x", "x"])
     )
-    sweep = {"primary": {"key": "k", "label": "k", "digits": 2, "higher_is_better": True}, "runs": [], "tested": True}
+    measure = {"key": "k", "label": "k", "digits": 2, "higher_is_better": True}
+    sweep = {"primary": measure, "rows": [], "runs": [], "tested": True}
     told = [tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, found]) for found in (rows, only)]
     assert "2 of 2 tested rows differ from their base rows by more" in told[0]
     assert "2 of 2 tested rows differ from the base row by more" in told[1]
@@ -181,7 +213,7 @@ def test_the_headline_says_whether_the_best_row_may_be_chance(
         {"label": "A", "score": 1.0, "p": None, "delta": {}},
         {"label": "B", "score": 2.0, "p": p, "significant": significant, "delta": {"test.bleu": {"mean": 1.0}}},
     ]
-    sweep = {"primary": measure, "runs": rows, "tested": tested}
+    sweep = {"primary": measure, "rows": rows, "runs": rows, "tested": tested}
     assert tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows]) == sentence
     equal = [{**row, "score": 2.0} for row in rows]
     told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, equal])

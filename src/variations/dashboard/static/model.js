@@ -110,10 +110,11 @@ window.V = window.V || {};
   /** One sentence: which variation matters among `rows`. */
   V.verdict = (sweep, rows) => {
     const scored = rows.filter((item) => item.score !== null && !item.not_compared);
-    if (!scored.length && rows.some((item) => item.counts?.finished)) return `No finished run has a ${sweep.primary.label}`;
-    if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
+    const of = rows.length < sweep.rows.length ? " of these rows" : ""; // a filter hides the others
+    if (!scored.length && rows.some((item) => item.counts?.finished)) return `No finished run${of} has a ${sweep.primary.label}`;
+    if (!scored.length) return rows.some((item) => item.runs.length) ? `No run${of} has finished yet` : `No run${of} has started`;
     const trained = scored.filter((item) => !item.not_trained);
-    if (!trained.length) return "No row counts as trained: train for more steps";
+    if (!trained.length) return `${of ? "None of these rows" : "No row"} counts as trained: train for more steps`;
     const best = trained.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const equal = trained.filter((item) => item.score === best.score).length;
     const chance = V.known(best.p) && !best.significant ? " (its difference from the base row may be chance)" : "";

@@ -8,11 +8,11 @@ V.views = V.views || {};
   const LINES = 1000;
   const INSEPARABLE = "cannot be separated from the other keys";
 
-  /** Rows with a score, and their values of the keys. */
+  /** Rows with a score, best first. */
   function scored(sweep, measure) {
     const known = sweep.rows.filter((row) => V.known(row.measured[measure.key]?.mean) && V.matches(row, V.state.get("filter", "")));
     const better = measure.higher_is_better ? 1 : -1;
-    return known.map((row) => ({ row, score: row.measured[measure.key].mean })).sort((a, b) => better * (b.score - a.score)).slice(0, LINES);
+    return known.map((row) => ({ row, score: row.measured[measure.key].mean })).sort((a, b) => better * (b.score - a.score));
   }
 
   /** The ranges that are chosen, by axis; in the address as `range=key:low:high`. */
@@ -96,7 +96,10 @@ V.views = V.views || {};
     const found = await importance(sweep);
     if (!current()) return;
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
-    const rows = scored(sweep, measure);
+    const known = scored(sweep, measure);
+    const rows = known.slice(0, LINES);
+    const cut = rows.length < known.length;
+    const whole = cut ? `The best ${V.whole(rows.length)} of ${V.count(known.length, "row")}` : every(rows.length);
     const { all, drawn: keys } = chosen(sweep, rows, found.effects);
     const names = [...keys.map((key) => key.key), measure.key];
     const brushes = ranges(names);
@@ -108,7 +111,7 @@ V.views = V.views || {};
     const node = V.el("div", { class: "scroll plot", "data-scroll": "parallel" });
     const axes = [...keys.map((key) => V.coordinate(key.symbol, rows.map(({ row }) => key.values[row.index] ?? null))), V.coordinate(measure.label, rows.map((item) => item.score), true)];
     const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score, measure.digits)}`, score, values: [...keys.map((key) => key.values[row.index] ?? null), score] }));
-    const summary = (kept) => `${kept.length === lines.length ? every(lines.length) : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)), measure.digits)} to ${V.fixed(Math.max(...kept.map((line) => line.score)), measure.digits)}` : ""}.`;
+    const summary = (kept) => `${kept.length === lines.length ? whole : `${V.whole(kept.length)} of ${cut ? "the best " : ""}${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)), measure.digits)} to ${V.fixed(Math.max(...kept.map((line) => line.score)), measure.digits)}` : ""}.`;
     V.replace(
       root,
       V.el("h2", { text: verdict(sweep, found) }),

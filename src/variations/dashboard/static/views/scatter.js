@@ -138,7 +138,11 @@ V.views = V.views || {};
       .map((row) => ({ row, x: chosen.cost.of(row), y: row.measured[measure.key]?.mean, sd: row.measured[measure.key]?.sd }))
       .filter((point) => V.known(point.x) && V.known(point.y) && (!chosen.logX || point.x > 0));
     if (!points.length) {
-      V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
+      const measured = sweep.rows.some((row) => row.measured[measure.key]);
+      const why = measured
+        ? `No row with a ${measure.label} has known ${chosen.cost.name}.`
+        : sweep.runs.some((run) => run.state === "finished") ? `No finished run has a ${measure.label}.` : "No run of this sweep has finished.";
+      V.replace(root, V.empty("Nothing to plot yet", `Each row with a finished run is a point here. ${why}`));
       return;
     }
     const other = (row) => row.not_compared_in[measure.key];

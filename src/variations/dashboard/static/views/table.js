@@ -4,6 +4,8 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
+  const LIMIT = 40; // differences in the chart below the table
+
   /** Columns: key, head, tooltip, the value to sort by, and the contents of the cell. */
   function columns(sweep) {
     const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
@@ -222,7 +224,7 @@ V.views = V.views || {};
         V.el(
           "div",
           { class: "bar" },
-          V.el("h2", { text: hidden && rows.length ? `${V.verdict(sweep, rows)} ${V.count(hidden, "row")} hidden by the filter.` : sweep.verdict }),
+          V.el("h2", { text: hidden && rows.length ? `${V.sentence(V.verdict(sweep, rows))} ${V.count(hidden, "row")} hidden by the filter.` : sweep.verdict }),
           V.groupBy(sweep, sweep.rows.some((row) => row.group) ? "as published" : "nothing"),
           sweep.rows.length > 8 || filter ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
         ),
@@ -243,7 +245,9 @@ V.views = V.views || {};
 
   /** Differences from the base rows with their intervals, in the order of the table. */
   function effects(sweep, rows) {
-    const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
+    const tested = rows.filter((row) => row.ci && row.delta[sweep.primary.key]);
+    const marks = tested.slice(0, LIMIT);
+    const more = tested.length > LIMIT ? `. The first ${LIMIT} of ${V.count(tested.length, "row")}: filter to see others` : "";
     const single = marks.filter((row) => !V.known(row.p));
     const which = single.length === marks.length ? "" : `${single.map((row) => row.label).join("; ")}: `;
     const seeds = single.length ? `. ${which}${which ? "one" : "One"} seed, so the chance between seeds is not covered` : "";
@@ -252,7 +256,7 @@ V.views = V.views || {};
       marks.map((row) => ({ name: row.against ? `${row.label} (v.\u00a0${row.against})` : row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci, digits: sweep.primary.digits })),
       `${sweep.primary.label}: difference from ${bases} (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
-    return drawn && { ...drawn, bases, heading: `Which variation matters? Differences from ${bases} with their ${Math.round(100 * sweep.level)} % intervals${seeds}` };
+    return drawn && { ...drawn, bases, heading: `Which variation matters? Differences from ${bases} with their ${Math.round(100 * sweep.level)} % intervals${more}${seeds}` };
   }
 
   function caption(sweep) {
