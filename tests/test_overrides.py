@@ -282,7 +282,7 @@ def test_grids_are_checked_in_every_combination() -> None:
     found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.rescale=M", multirun=True)
     assert len(found) == 2
     assert "modle" in found[0]
-    assert "rows model=transformer,model.h=3,branch.rescale=M, model=weighted,model.h=3,branch.rescale=M: " in found[1]
+    assert "rows branch.rescale=M,model.h=3,model=transformer, branch.rescale=M,model.h=3,model=weighted: " in found[1]
     assert "model.h=3 does not divide model.d_model=128" in found[1]
 
 

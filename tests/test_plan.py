@@ -435,7 +435,7 @@ def test_a_grid_is_planned_without_a_table() -> None:
 def test_rows_of_a_grid_over_rows_of_a_table_are_priced_by_themselves() -> None:
     found = plan_rows(["variation=quickstart/transformer,quickstart/uniform", "size=tiny,small"])
     assert [row.definition.row for row in found] == [
-        f"variation=quickstart_{row},size={size}" for row in ("transformer", "uniform") for size in ("tiny", "small")
+        f"size={size},variation=quickstart_{row}" for row in ("transformer", "uniform") for size in ("tiny", "small")
     ]
     assert len({row.name for row in found}) == len({row.definition.label for row in found}) == 4
 
@@ -455,7 +455,7 @@ def test_rows_that_differ_in_nothing_are_named() -> None:
     text = render(["trainer.log_every=10,20", "model.h=2,4"], PlanConfig(format="json", measure=False))
     remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]
     assert remarks == [
-        f"trainer.log_every=10,model.h={h}; trainer.log_every=20,model.h={h}: these rows make the same changes "
+        f"model.h={h},trainer.log_every=10; model.h={h},trainer.log_every=20: these rows make the same changes "
         "and train equal networks."
         for h in (2, 4)
     ]
