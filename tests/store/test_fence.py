@@ -116,6 +116,7 @@ def test_a_folder_that_was_deleted_can_be_made_again_by_the_same_process(tmp_pat
         folder = RunFolder(tmp_path / "run").create({"seed": number})
         with hold(folder.path, seconds=600):
             folder.set_status("running")
+            assert (folder.config()["seed"], folder.state()) == (number, "running")
             shutil.rmtree(folder.path)
 
 

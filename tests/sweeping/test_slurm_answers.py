@@ -184,13 +184,19 @@ def pool_of(sbatch: Sbatch, runs: Path, said: list[str]) -> SlurmPool:
     return pool
 
 
+def lost_array(sbatch: Callable[..., Sbatch], runs: Path) -> tuple[Sbatch, SlurmPool, list[str]]:
+    """A pool whose array of two runs Slurm has taken, while the answer of sbatch was lost."""
+    slurm_ = sbatch(FailedJobError(LOST))
+    pool = pool_of(slurm_, runs, [])
+    keys = [pool.submit(PooledRun(runs / name, name)) for name in ("a-seed1", "b-seed1")]
+    assert pool.ended() == []
+    return slurm_, pool, keys
+
+
 def test_an_array_whose_number_was_lost_is_cancelled_and_the_next_one_is_followed(
     sbatch: Callable[..., Sbatch], tmp_path: Path
 ) -> None:
-    slurm_ = sbatch(FailedJobError(LOST))
-    pool = pool_of(slurm_, tmp_path, [])
-    keys = [pool.submit(PooledRun(tmp_path / name, name)) for name in ("a-seed1", "b-seed1")]
-    assert pool.ended() == []
+    slurm_, pool, keys = lost_array(sbatch, tmp_path)
     assert pool.ended() == []
     assert slurm_.cancelled == ["17"]
     slurm_.set("17", "FAILED")
@@ -206,10 +212,7 @@ def test_an_array_that_slurm_accepts_after_the_next_one_is_no_run(
     sbatch: Callable[..., Sbatch], tmp_path: Path
 ) -> None:
     """Its controller was so slow that squeue did not list it yet; its jobs have no orders, and fail."""
-    slurm_ = sbatch(FailedJobError(LOST))
-    pool = pool_of(slurm_, tmp_path, [])
-    keys = [pool.submit(PooledRun(tmp_path / name, name)) for name in ("a-seed1", "b-seed1")]
-    assert pool.ended() == []
+    slurm_, pool, keys = lost_array(sbatch, tmp_path)
     late, slurm_.jobs = slurm_.jobs, {}
     assert pool.ended() == []
     slurm_.set("18", "RUNNING")

@@ -185,23 +185,28 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
 
 
 def _respell(config: Any) -> None:
-    """Give what may identify a run one spelling: paths no slash at the end, the tested sets one order."""
-    data, decode = getattr(config, "data", None), getattr(config, "decode", None)
-    for part, key, spelled in ((data, "root", plain_paths), (data, "extra", plain_paths), (decode, "sets", in_order)):
-        if hasattr(part, key):
-            setattr(part, key, spelled(getattr(part, key)))
+    """Give the keys of SPELLED their one spelling."""
+    for key, spelled in SPELLED.items():
+        group, _, name = key.partition(".")
+        part = getattr(config, group, None)
+        if hasattr(part, name):
+            setattr(part, name, spelled(getattr(part, name)))
 
 
-def plain_paths(value: Any) -> Any:
+def _plain_paths(value: Any) -> Any:
     """A path, or a list of paths, without a slash at the end; anything else as it is."""
     if isinstance(value, list):
-        return [plain_paths(each) for each in value]
+        return [_plain_paths(each) for each in value]
     return str(PurePath(value)) if value and isinstance(value, str) else value
 
 
-def in_order(value: Any) -> Any:
+def _in_order(value: Any) -> Any:
     """A list in alphabetical order; anything else as it is."""
     return sorted(value, key=str) if isinstance(value, list) else value
+
+
+SPELLED = {"data.root": _plain_paths, "data.extra": _plain_paths, "decode.sets": _in_order}
+"""Keys that may identify a run and can be typed in several ways, with the function that gives the one spelling."""
 
 
 def _container_faults(config: Any) -> Iterator[str]:

@@ -19,6 +19,7 @@ from variations.sweeping.local import on_gpus
 from variations.system.errors import UserError
 from variations.system.quantities import duration, hours_name, hours_text, scientific
 from variations.tables import text
+from variations.tables.footnotes import UNEVEN
 from variations.tasks.base import Size
 
 
@@ -317,10 +318,6 @@ def _limited(lines: Sequence[PlanLine]) -> list[str]:
             ends = f"leaves time for about {part} of the updates" if cost else "may end trainings early"
             found.setdefault(f"trainer.max_minutes={limit:g} {ends}", []).append(line.row.definition.row)
     return [f"{', '.join(rows)}: {text}; steps and FLOPs are those of all updates." for text, rows in found.items()]
-
-
-UNEVEN = 3.0
-"""How many times as long a FLOP may take in one row as in another of its task, as in tables, before it is told."""
 
 
 def _uneven(lines: Sequence[PlanLine]) -> list[str]:

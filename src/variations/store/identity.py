@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
-from variations.configuration.compose import in_order, plain_paths
+from variations.configuration.compose import SPELLED
 from variations.configuration.foreign import filled
 from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import plain
@@ -69,8 +69,7 @@ def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict
 
 def respelled(flat: dict[str, Any]) -> dict[str, Any]:
     """Flat keys of a stored run as they are spelled today: older ones have paths and sets as they were typed."""
-    spelled = {"data.root": plain_paths, "data.extra": plain_paths, "decode.sets": in_order}
-    return flat | {key: how(flat[key]) for key, how in spelled.items() if key in flat}
+    return flat | {key: spelled(flat[key]) for key, spelled in SPELLED.items() if key in flat}
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from variations.tasks.base import Measure
 from variations.tasks.task import Task
 
 UNEVEN = 3.0
-"""Ratio of the times per FLOP of two rows from which the table warns; branches alone cost 1.1 (step_time.md)."""
+"""Ratio of the times per FLOP of two rows from which tables and plans warn; branches alone cost 1.1 (step_time.md)."""
 
 
 def remarks(table: Table, refusal: str | None) -> list[str]:
