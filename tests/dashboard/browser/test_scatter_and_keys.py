@@ -105,6 +105,8 @@ def test_finished_runs_without_the_measure_are_not_called_unfinished(tab: Any, s
     folder.write_result({**(folder.result() or {}), "flops": None})
     tab.open(url, view="scatter", measure="test.bleu", cost="flops")
     assert tab.texts(told) == ["Each row with a finished run is a point here. No row with a test BLEU has known FLOPs."]
+    tab.page.locator("#cost-parameters").click()  # where a choice has no points, another can be made
+    tab.page.locator("h2", has_text="against parameters: 1 row").wait_for()
     folder.set_status("failed", None, step=300)
     (folder.path / "result.json").unlink()
     tab.open(url, view="scatter")

@@ -13,6 +13,7 @@ from browser_store import ROWS, score
 
 from variations.configuration.tasks import named
 from variations.store.lease import Lease
+from variations.store.ledger import RunFolder, next_attempt
 
 pytestmark = pytest.mark.slow
 
@@ -525,6 +526,21 @@ def test_the_sweep_tells_queued_runs_and_runs_under_test(tab: Any, serve: Any, t
     assert tab.page.locator("h2").inner_text() == "own: 1 running, 1 queued"
     assert tab.texts("h3") == ["Running (1)", "In a queue: they start or continue by themselves (1)"]
     assert [text for text in tab.texts("[data-label='time left']") if text] == ["testing"]
+
+
+def test_the_sweep_counts_an_attempt_that_runs_beside_a_finished_one(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "a", 1, sweep="own", base=None)
+    again = RunFolder(next_attempt(folder.path)).create(folder.config())
+    again.measurements.append(browser_store.line(300, 10.0))
+    again.set_status("running", step=300)
+    tab.open(serve(tmp_path), view="sweep")
+    assert tab.page.locator("h2").inner_text() == "own: 1 finished; 1 trained anew"
+    tiles = dict(text.split("\n")[:2] for text in tab.texts(".tile"))
+    assert {name: tiles[name] for name in ("finished", "running", "still to start or continue")} == {
+        "finished": "1 of 1",
+        "running": "1",
+        "still to start or continue": "0",
+    }
 
 
 def test_a_log_is_opened_at_its_end_and_stays_where_it_was_scrolled(tab: Any, serve: Any, tmp_path: Path) -> None:

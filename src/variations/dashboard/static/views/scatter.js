@@ -130,6 +130,17 @@ V.views = V.views || {};
     return ["parameters", "flops"].find((name) => values(COSTS[name].of) >= Math.max(2, rows.length / 5)) || "parameters";
   }
 
+  function controls(sweep, { key, cost, measure, logX, zero }) {
+    return V.el(
+      "div",
+      { class: "controls" },
+      V.select("measure", "Score", sweep.measures.map((item) => [item.key, item.label]), measure.key, (value) => V.state.set({ measure: value })),
+      V.choices("cost", "against", Object.entries(COSTS).map(([name, item]) => [name, item.name]), key, (value) => V.state.set({ cost: value })),
+      logX ? null : V.check("zero", `${cost.name} from 0`, zero, (on) => V.state.set({ zero: on ? null : 0 })),
+      V.check("logx", "log x", logX, (on) => V.state.set({ logx: on ? 1 : null })),
+    );
+  }
+
   async function render(root, { sweep }) {
     const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : telling(sweep.rows);
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
@@ -142,7 +153,8 @@ V.views = V.views || {};
       const why = measured
         ? `No row with a ${measure.label} has known ${chosen.cost.name}.`
         : sweep.runs.some((run) => run.state === "finished") ? `No finished run has a ${measure.label}.` : "No run of this sweep has finished.";
-      V.replace(root, V.empty("Nothing to plot yet", `Each row with a finished run is a point here. ${why}`));
+      const others = sweep.rows.some((row) => Object.keys(row.measured).length);
+      V.replace(root, others ? controls(sweep, chosen) : null, V.empty("Nothing to plot yet", `Each row with a finished run is a point here. ${why}`));
       return;
     }
     const other = (row) => row.not_compared_in[measure.key];
@@ -158,14 +170,7 @@ V.views = V.views || {};
     V.replace(
       root,
       V.el("h2", { text: title }),
-      V.el(
-        "div",
-        { class: "controls" },
-        V.select("measure", "Score", sweep.measures.map((item) => [item.key, item.label]), measure.key, (value) => V.state.set({ measure: value })),
-        V.choices("cost", "against", Object.entries(COSTS).map(([name, item]) => [name, item.name]), key, (value) => V.state.set({ cost: value })),
-        chosen.logX ? null : V.check("zero", `${chosen.cost.name} from 0`, chosen.zero, (on) => V.state.set({ zero: on ? null : 0 })),
-        V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
-      ),
+      controls(sweep, chosen),
       node,
       V.el("p", { class: "hint", id: "front", text: [told, key === "seconds" ? "Other work on the machine lengthens times." : "", hollow ? "Hollow: not trained." : "", apart.length ? `Not compared, and on no front: ${apart.map((point) => point.row.label).join(", ")}.` : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
       list,

@@ -9,6 +9,14 @@ V.views = V.views || {};
 
   const state = (run) => (run.state === "absent" ? "missing" : run.state);
 
+  /** The attempts that are trained anew while tables read a former, finished one of their seed. */
+  const anew = (sweep) => sweep.runs.filter((run) => !run.latest && run.state === "running");
+
+  function headline(sweep) {
+    const parts = Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`);
+    return `${sweep.title}: ${parts.join(", ") || "no run has started"}${anew(sweep).length ? `; ${anew(sweep).length} trained anew` : ""}`;
+  }
+
   function tile(label, value, note) {
     return V.el("div", { class: "tile" }, V.el("span", { class: "soft", text: label }), V.el("strong", { text: value }), note ? V.el("span", { class: "soft", text: note }) : null);
   }
@@ -17,10 +25,11 @@ V.views = V.views || {};
     const runs = sweep.runs.filter((run) => run.latest);
     const wanted = Object.values(sweep.states).reduce((sum, count) => sum + count, 0);
     const sum = (key, list = sweep.runs) => list.reduce((total, run) => total + (V.known(run[key]) ? run[key] : 0), 0);
-    const running = runs.filter((run) => run.state === "running");
+    const first = runs.filter((run) => run.state === "running");
+    const running = [...first, ...anew(sweep)];
     const etas = running.map((run) => run.eta_seconds).filter(V.known);
     const queued = sweep.states.queued || 0;
-    const left = wanted - (sweep.states.finished || 0) - (sweep.states.pruned || 0) - running.length - queued;
+    const left = wanted - (sweep.states.finished || 0) - (sweep.states.pruned || 0) - first.length - queued;
     const trouble = (sweep.states.failed || 0) + (sweep.states.broken || 0);
     return V.el(
       "div",
@@ -118,7 +127,7 @@ V.views = V.views || {};
       const groups = ORDER.map((name) => [name, sweep.runs.filter((run) => state(run) === name)]).filter(([, runs]) => runs.length);
       V.replace(
         root,
-        V.el("h2", { text: `${sweep.title}: ${Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`).join(", ") || "no run has started"}` }),
+        V.el("h2", { text: headline(sweep) }),
         bar(sweep),
         tiles(sweep),
         sweep.fault ? V.el("p", { class: "note", text: sweep.fault }) : null,
