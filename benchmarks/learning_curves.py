@@ -75,7 +75,8 @@ The curves are those of the weights in training. Tables and [claims](../claims.m
 
 The table below a figure compares the first row of its legend with the others: how much does the first row need to
 reach the loss at which the curve of another row ends? 60 % of the steps means that it is there after 60 % of the steps
-that the other row took. More than 100 %, or a dash where it never gets there, means that the other row learns faster.
+that the other row took. More than 100 %, or a dash where it never gets there, means that the other row learns faster;
+for a row with other label smoothing, such as `D_ls0.0`, it may mean only that smoothing raises this loss.
 The percentages are means of those of each seed; read off the drawn means, they may differ by several points.
 The other row has the last loss of its schedule, where the learning rate is lowest; the first row is on its way, at a
 higher rate, which is a disadvantage to it. Loss and score may disagree: a row can have a lower loss and a lower BLEU.

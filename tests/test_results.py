@@ -147,7 +147,7 @@ def test_the_comparison_of_heads_in_the_readme_is_that_of_the_records(
     tested = r"test BLEU: .*, (\S+), 95 % CI (\[.*?\]), p = (\S+); 3 seeds"
     ((delta, interval, p),) = re.findall(tested, capsys.readouterr().out)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"| {words} | Table 3, converged | {delta} | {interval} | {p} |" in readme
+    assert f"| {words} | Table 3, 5,000 steps | {delta} | {interval} | {p} |" in readme
 
 
 def test_pictures_show_the_present_tables_of_records_and_the_present_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """Exact resume: a stopped and resumed run is bit-identical to an uninterrupted one."""
 
+import random
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from suite import sampled
@@ -257,6 +259,50 @@ def test_what_training_itself_changes_of_the_optimisers_settings_is_continued(
     fit(config, whole, Interrupt())
     with pytest.raises(Interrupted):
         fit(config, parts, stopped_at(5))
+    fit(config, parts, Interrupt())
+    same_run(whole, parts)
+
+
+DRAWING = """
+import random
+
+import numpy as np
+import torch
+from pytorch_lightning import Callback
+
+class Noise(Callback):
+    def _draw(self, module):
+        noise = 1e-3 * (random.random() + np.random.rand() + torch.rand(()).item())
+        with torch.no_grad():
+            for parameter in module.model.parameters():
+                parameter.add_(noise)
+
+    def on_train_epoch_start(self, trainer, module):
+        self._draw(module)
+
+    def on_train_batch_start(self, trainer, module, *_):
+        self._draw(module)
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self._draw(module)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [5, 7])
+def test_what_callbacks_draw_from_any_generator_is_continued(
+    stop: int, small: Any, made: Any, stopped_at: Any, same_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the last update of an epoch, the 7th, a run with callbacks stops one update later."""
+    (tmp_path / "drawing.py").write_text(DRAWING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small("+callbacks.mine._target_=drawing.Noise")
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(stop))
+    random.seed(99)
+    np.random.seed(99)
     fit(config, parts, Interrupt())
     same_run(whole, parts)
 

@@ -1,6 +1,5 @@
 """A task's batches in the same order after a stop, also from a loader that cannot itself continue within an epoch."""
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.utils.data import IterableDataset
 from variations.data.batching import begun
 from variations.system.errors import UserError
 from variations.tasks.base import Data
-from variations.training.seeding import seed_torch
+from variations.training.seeding import seed_batch
 
 
 class Continuing:
@@ -68,10 +67,10 @@ class Continuing:
                 set_epoch(epoch)
         for generator, first in self.generators.items():
             generator.manual_seed(_drawn(first, epoch))
-        _seed(self.seed, epoch)
+        seed_batch(_drawn(self.seed, epoch))
         batches = iter(self.loader)  # torch's samplers draw the order here or with the first batch
         for number in range(self.batches * self.turns):
-            _seed(self.seed, epoch, number + 1, *((self.rank,) if number else ()))
+            seed_batch(_drawn(self.seed, epoch, number + 1, *((self.rank,) if number else ())))
             try:
                 batch = next(batches)
             except StopIteration:
@@ -93,13 +92,6 @@ class Continuing:
 
 def _drawn(*words: int) -> int:
     return int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0])
-
-
-def _seed(*words: int) -> None:
-    drawn = _drawn(*words)
-    random.seed(drawn)
-    np.random.seed(drawn)
-    seed_torch(drawn)
 
 
 def continuing(data: Data, trainer: pl.Trainer, seed: int) -> Callable[[], Any]:

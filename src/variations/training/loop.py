@@ -17,6 +17,7 @@ from variations.system.errors import RunFailedError
 from variations.training import checkpoints
 from variations.training.finite import refuse_diverged
 from variations.training.interrupt import Interrupt
+from variations.training.seeding import seed_batch
 from variations.training.tracking import Trackers
 
 Metrics = dict[str, Any]
@@ -103,6 +104,14 @@ class Loop(pl.Callback):
         """From here on, a signal may stop the run at once."""
         task.budget.stop_clock()
         self.interrupt.undefer()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, task: Any) -> None:
+        """Seed what callbacks draw from here on; this one is called first."""
+        seed_batch(task.seed(trainer.current_epoch, 0, of=2))
+
+    def on_train_batch_start(self, trainer: pl.Trainer, task: Any, batch: Any, batch_idx: int) -> None:
+        """Seed what callbacks draw before the batch, which is seeded again."""
+        seed_batch(task.seed(*task.place_of_batch(), of=1))
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After each update (not after each of its accumulated batches)."""

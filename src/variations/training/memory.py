@@ -9,7 +9,7 @@ import torch
 
 from variations.system.errors import RunFailedError
 from variations.tasks.base import Experiment
-from variations.training.seeding import seed_torch
+from variations.training.seeding import seed_batch
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _first_failure(pieces: Pieces, work: Callable[[Any], None]) -> int | None:
     for at, (seed, batch) in enumerate(pieces):
         try:
             if seed is not None:
-                seed_torch(seed)
+                seed_batch(seed)
             work(batch)
         except (RuntimeError, MemoryError) as error:
             if not is_exhausted(error):

@@ -1,6 +1,19 @@
-"""Seeds of torch's random numbers."""
+"""Seeds of random numbers."""
 
+import random
+
+import numpy as np
 import torch
+
+
+def seed_batch(seed: int) -> None:
+    """Seed all that a batch may draw from: torch, and for classes of users, Python's and NumPy's global generators.
+
+    A continued run draws then what an undisturbed one draws.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    seed_torch(seed)
 
 
 def seed_torch(seed: int) -> None:

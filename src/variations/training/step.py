@@ -24,7 +24,7 @@ from variations.training.budget import Budget
 from variations.training.ema import MovingAverage
 from variations.training.finite import Guard, Seen
 from variations.training.ranks import Place, Ranks
-from variations.training.seeding import seed_torch
+from variations.training.seeding import seed_batch
 from variations.training.update import Update, Window
 
 
@@ -58,7 +58,7 @@ class Step(pl.LightningModule):
         """Add a batch's gradient to the update's; after its last batch, apply the update."""
         seed = self.seed(*self.place_of_batch())
         counts = self.experiment.count(batch)  # first: it may run the network, and so use random numbers
-        seed_torch(seed)
+        seed_batch(seed)
         self.update.begin(batch, seed, counts)
         done = batch_idx + 1  # `trainer.is_last_batch` counts from the start of a continued run
         last = done % self.accumulate == 0 or done >= self.trainer.num_training_batches
@@ -126,13 +126,18 @@ class Step(pl.LightningModule):
             return self.current_epoch, self.trainer.fit_loop.epoch_loop.batch_idx
         return divmod(begun(self.trainer) - 1, int(batches))
 
-    def seed(self, epoch: int, batch_idx: int) -> int:
+    def seed(self, epoch: int, batch_idx: int, *, of: int = 0) -> int:
         """The seed of a batch's random numbers, from its place in the data, so that a continued run draws the same.
 
         Several devices take batches in turn, so they draw the same numbers as one device for the same batches.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            batch_idx: Number of the batch in it, from 0.
+            of: Of what: 0 the batch itself, 1 what callbacks do before it, 2 what they do before the epoch.
         """
         place = batch_idx * self.trainer.world_size + self.global_rank
-        sequence = np.random.SeedSequence([self.config.seed, epoch, place])
+        sequence = np.random.SeedSequence([self.config.seed, epoch, place, *([of] if of else [])])
         return int(sequence.generate_state(1, np.uint64)[0])
 
     def validate(self) -> dict[str, float]:
@@ -186,7 +191,7 @@ class Step(pl.LightningModule):
         with self._gradients_of_this_rank():
             for seed, batch in self.update.batches:
                 if seed is not None:
-                    seed_torch(seed)
+                    seed_batch(seed)
                 self.forward_backward(batch)
         own = torch.nn.utils.get_total_norm(p.grad for p in self.model.parameters() if p.grad is not None)
         return not bool(own.isfinite())

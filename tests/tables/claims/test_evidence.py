@@ -284,7 +284,10 @@ def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> No
     )
     text = page([paper], Evidence(store, SignificanceConfig(n=200)))
     assert "2 claims and questions: 1 reproduced, 1 untested here." in text
-    assert "| 1 | Softmax is worse. | **reproduced** | 3 | no figure | 1 comparison: 1 supporting |" in text
+    assert (
+        "| 1 | Softmax is worse. | **reproduced** | 3 | no figure | 1 comparison; built-in corpus: 1 supporting |"
+        in text
+    )
     assert "| 2 | Untold. | **untested here** | 4 |  | why |" in text
     scale = re.escape("[built-in corpus](results/toy_weighted_claims.md)")
     rows = re.escape("`softmax` (softmax instead of projection) v. `weighted` (Weighted Transformer)")
@@ -304,11 +307,11 @@ def test_comparisons_of_a_claim_are_counted_and_listed_under_its_number(put: Put
     for row in rows[1:]:
         put(row, 0.1)
     text = page([Paper("P", (TOY,), (Claim("a", "3", "All are worse.", tests=tests),))], Evidence(store))
-    assert "| 5 comparisons: 1 supporting, 4 open |" in text
+    assert "| 5 comparisons; built-in corpus: 1 supporting, 4 open |" in text
     missing = Contrast("weighted_claims", "worse", "uniform", "weighted", margin=0.5)
     tests = (*tests[1:], replace(tests[0], later=True), missing)
     text = page([Paper("P", (TOY,), (Claim("a", "3", "All are worse.", tests=tests),))], Evidence(store))
-    assert "| 5 comparisons: 4 open, 1 not run; 1 chosen later, not counted |" in text
+    assert "| 5 comparisons; built-in corpus: 4 open, 1 not run; 1 chosen later, not counted |" in text
     assert text.count("\n| 1 | [built-in corpus]") == 5
 
 

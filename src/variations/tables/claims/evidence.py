@@ -2,7 +2,7 @@
 
 import glob
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -59,8 +59,8 @@ class Judged:
     claim: Claim
     verdict: Verdict
     outcomes: tuple[Outcome, ...]
-    absent: int = 0
-    """Comparisons without runs that count as open, because others of the claim have runs at the same scale."""
+    absent: Mapping[str, int] = field(default_factory=dict)
+    """By scale, the comparisons without runs that count as open, because others of the claim have runs there."""
 
 
 CURVE = "dev_nll"
@@ -104,14 +104,14 @@ class Evidence:
             return Judged(claim, claim.settled.verdict, ())
         outcomes: list[Outcome] = []
         bearings: list[Bearing] = []
-        absent = 0
+        absent: dict[str, int] = {}
         for scale in paper.scales:
             found = [self.outcome(test, scale) for test in claim.tests]
             outcomes += [item for item in found if item is not None]
             fixed = [item for test, item in zip(claim.tests, found, strict=True) if not test.later]
             if any(fixed):
                 bearings += ["open" if item is None else item.bearing for item in fixed]
-                absent += fixed.count(None)
+                absent[scale.name] = fixed.count(None)
         return Judged(claim, verdict(bearings, any_one=claim.any), tuple(outcomes), absent)
 
     def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:
