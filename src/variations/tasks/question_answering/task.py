@@ -71,8 +71,8 @@ class QuestionAnswering(Measures):
     steadier = "lower recipe.lr (with recipe.linear_epochs, recipe.linear_lr) or recipe.norm"
     limited = False
     curves: Mapping[str, Recorded] = {
-        "dev/error": Recorded("dev error, %, mean over restarts"),
-        "dev/loss": Recorded("dev loss, nats per question, mean over restarts"),
+        "dev/error": Recorded("dev error, %, mean over networks and restarts"),
+        "dev/loss": Recorded("dev loss, nats per question, mean over networks and restarts"),
         "train/loss": Recorded("training loss per question, mean over restarts (memnn: margins)"),
     }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
