@@ -403,6 +403,20 @@ def test_a_row_whose_data_are_missing_is_named_and_not_counted(tmp_path: Path) -
     assert str(tmp_path) in row["fault"]
 
 
+@pytest.mark.parametrize("measure", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_plan_downloads_no_stories_and_names_the_row_that_needs_them(measure: bool, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    words = ["task=question_answering", "data=babi", f"data.cache={cache}", f"runs={tmp_path / 'runs'}"]
+    told = f"the 1k questions of bAbI are not in data.cache={cache}, and a plan downloads nothing"
+    if measure:
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            render(words, PlanConfig(measure=True))
+    else:
+        (row,) = json.loads(render(words, PlanConfig(measure=False, format="json")))["rows"]
+        assert row["parameters"] is None and row["fault"].startswith(told)
+    assert not (cache / "downloads").exists() and not (cache / "babi").exists()
+
+
 @pytest.mark.slow
 def test_a_row_whose_source_is_not_launched_trains_itself(tmp_path: Path) -> None:
     lines = ("sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from variations.configuration.faults import check
 from variations.system.errors import ExitCode, UserError
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding import translator
@@ -191,6 +192,17 @@ def test_search_is_the_runs_own_unless_asked_otherwise():
     assert search_config(TranslateConfig(), own) == DecodeConfig(5, 1.0, 7, 99, 1)
     asked = TranslateConfig(decode=BeamConfig(beam=8, alpha=0.0, max_extra=0, batch_tokens=1), nbest=8)
     assert search_config(asked, own) == DecodeConfig(8, 0.0, 0, 1, 8)
+
+
+def test_keys_of_the_search_have_the_bounds_of_a_runs():
+    asked = BeamConfig(beam=1 << 20, alpha=1000.0, max_extra=4_000_000_000, batch_tokens=1 << 30)
+    assert [fault.text for fault in check(asked)] == [
+        "beam=1048576: must be at most 10000.",
+        "alpha=1000.0: must be at least 0 and at most 100.",
+        "max_extra=4000000000: must be at most 1048576.",
+        "batch_tokens=1073741824: must be at most 16777216.",
+    ]
+    assert not check(BeamConfig(beam=10_000, alpha=100.0, max_extra=1 << 20, batch_tokens=1 << 24))
 
 
 def test_learned_positions_limit_outputs_and_every_run_reads_sources_as_its_test_did(monkeypatch, tmp_path):

@@ -146,7 +146,7 @@ def test_what_is_measured_and_counted_has_the_tasks_names(client: Any, run: Make
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     found = client.json("/api/sweep/stories")
     assert found["labels"]["train/loss"] == "training loss per question, mean over restarts (memnn: margins)"
-    assert found["labels"]["dev/error"] == "dev error, %, mean over restarts"
+    assert found["labels"]["dev/error"] == "dev error, %, mean over networks and restarts"
     assert found["axes"] == ["step", "flops"]
     run("q", "base", 1)
     assert client.json("/api/sweep/q")["axes"] == ["step", "target_tokens", "tokens", "seconds", "flops"]

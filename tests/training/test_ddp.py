@@ -317,3 +317,19 @@ def test_all_ranks_skip_the_update_or_fail_where_that_of_one_is_not_finite(
         failure = r"rank [01]: The loss is not finite at step 4 \(epoch 0, batch 7, with the training .* \(rank 1\)\)"
         assert re.search(failure + r"\. 1 such updates have been skipped already", str(status.reason))
         assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_faulty_data_are_told_once_with_the_exit_code_of_wrong_input_and_leave_no_new_folder(
+    begun: bool, runs: Path
+) -> None:
+    (bad := runs.parent / "bad.txt").write_text("(S (NP (DT The) (NN cat)\n")
+    name = f"bad{begun}"
+    words = ("task=parsing", f"runs={runs}", f"name={name}", f"data.extra=[{bad}]", "trainer.max_steps=2", *TWO)
+    folder = runs / "single" / name / "seed1"
+    if begun:
+        RunFolder(folder).create(to_dict(compose_run([*words])))
+    told = subprocess.run([sys.executable, str(TRAIN), *words], capture_output=True, text=True, check=False)
+    assert told.returncode == 2, told.stderr
+    assert told.stderr.count("bad.txt, line 1") == 1 and "Traceback" not in told.stderr, told.stderr
+    assert RunFolder(folder).state() == "failed" if begun else not folder.parent.exists()

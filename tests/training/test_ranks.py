@@ -17,7 +17,7 @@ from variations.commands import run
 from variations.configuration.compose import compose_run
 from variations.store.run_folder import RunFolder
 from variations.system import processes
-from variations.system.errors import Interrupted, RunFailedError, UserError
+from variations.system.errors import ExitCode, Interrupted, RunFailedError, UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.training.fit import make_trainer
 from variations.training.interrupt import Interrupt
@@ -168,8 +168,9 @@ def test_a_rank_is_known_by_what_started_it(monkeypatch: pytest.MonkeyPatch, tmp
     for name, value in {processes.PARENT: "1", processes.LEASE: "2", "RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     assert processes.is_rank() and processes.global_rank() == 1
-    processes.write_reason(tmp_path, "no memory")
-    processes.write_reason(tmp_path, "a later reason")
+    assert processes.write_reason(tmp_path, "no memory")
+    assert processes.write_reason(tmp_path, "a later reason")
+    assert not processes.write_reason(tmp_path / "none", "no folder")
     assert processes.reason_of(tmp_path, 1) == "rank 1: no memory"
     assert processes.reason_of(tmp_path, -9) == "one of its processes was ended by SIGKILL"
     assert processes.reason_of(tmp_path / "none", 4) == "one of its processes ended with code 4"
@@ -187,6 +188,17 @@ def test_a_run_whose_first_process_does_not_answer_is_interrupted(
         run._run_in_processes(TranslationConfig(), folder)
     status = folder.status()
     assert status is not None and (status.state, status.reason) == ("interrupted", run.STOPPED)
+
+
+def test_processes_that_find_the_input_wrong_end_in_the_error_of_one_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run").create(asdict(TranslationConfig()))
+    (folder.path / ".failure").write_text("rank 1: bad.txt, line 1: a bracket that is never closed")
+    monkeypatch.setattr(processes, "run_ranks", lambda *_: ExitCode.USAGE)
+    with pytest.raises(UserError, match=r"^rank 1: bad\.txt, line 1: a bracket that is never closed$") as told:
+        run._run_in_processes(TranslationConfig(), folder)
+    assert (told.value.exit_code, folder.state()) == (ExitCode.USAGE, "failed")
 
 
 def test_a_run_whose_processes_leave_no_result_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -295,7 +295,9 @@ def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") ->
             folder.set_status("interrupted", STOPPED)
         raise Interrupted(signal.Signals(code - 128))
     if code or (first and not folder.finished() and folder.state() != "pruned"):
-        failure = processes.failure(folder.path, code)
+        failure: UserError = processes.failure(folder.path, code)
+        if code == ExitCode.USAGE:  # as on one device, the input is wrong, and no run has failed
+            failure = UserError(processes.reason_of(folder.path, code))
         folder.set_status("failed", str(failure))
         raise failure
 
@@ -327,8 +329,9 @@ def main() -> int:
         print(stop, file=sys.stderr)
         return getattr(stop, "exit_code", ExitCode.INTERRUPTED)
     except UserError as error:
-        processes.write_reason(path, str(error))
-        print(f"error: {error}", file=sys.stderr)
+        recorded = processes.write_reason(path, str(error))
+        if not (recorded and error.exit_code == ExitCode.USAGE):  # which the process that started the ranks tells once
+            print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must be told
         processes.write_reason(path, f"{type(error).__name__}: {error}")

@@ -190,15 +190,22 @@ def node_rank(nodes: int) -> int:
     return int(given)
 
 
-def write_reason(folder: Path, reason: str) -> None:
-    """Record why this rank failed, for the process that started it. The first rank's reason is kept."""
+def write_reason(folder: Path, reason: str) -> bool:
+    """Record why this rank failed, for the process that started it. The first rank's reason is kept.
+
+    Returns:
+        Whether the reason of a rank, this one or an earlier one, is recorded; False if this process is no rank.
+    """
     if not is_rank():
-        return
+        return False
     try:
         with (folder / ".failure").open("x", encoding="utf-8") as file:
             file.write(f"rank {global_rank()}: {reason}")
-    except OSError:  # another rank was first, or the disk is full: then it is on the terminal
-        return
+    except FileExistsError:
+        return True
+    except OSError:  # the disk is full: then it is on the terminal
+        return False
+    return True
 
 
 def signal_name(number: int) -> str:

@@ -14,9 +14,9 @@ def counted(task: Any, config: Any, *, memory: bool) -> Size:
     """Count the network of a run, and its first batch, on the CPU.
 
     Raises:
-        UserError: The data are missing or faulty.
+        UserError: The data are missing or faulty; nothing is downloaded.
     """
-    data = task.data(config)
+    data = task.rehearsal(config).data
     data.prepare_data()
     data.setup()
     experiment = task.experiment(config, data, "cpu")

@@ -67,6 +67,22 @@ def test_further_trees_are_trained_on_and_fingerprinted(tmp_path: Path) -> None:
     assert list(more.fingerprint()) == ["auto.txt"]
 
 
+def test_faults_of_all_further_files_are_reported_together(tmp_path: Path) -> None:
+    texts = {"open": "(S (NN snow)", "good": "(S (NN snow) (VB fell))", "empty": "", "closed": "(S (NN snow)))"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    data = corpus()
+    more = Corpus(data.described, data.train, data.dev, data.test, extra=tuple(tmp_path / name for name in texts))
+    with pytest.raises(DataError) as caught:
+        Encoding.of(more, "tensor2tensor", words=200, symbols=64)
+    faults = str(caught.value).splitlines()
+    assert [fault.split(",")[0] for fault in faults] == [
+        str(tmp_path / "open"),
+        f"{tmp_path / 'empty'} contains no tree",
+        str(tmp_path / "closed"),
+    ]
+
+
 def composition(corpus: Corpus) -> dict[str, str]:
     return corpus.composition(corpus.fingerprint())
 

@@ -27,6 +27,12 @@ def test_the_most_frequent_words_get_the_room_there_is() -> None:
     assert [name for name in words.names if not name.startswith("UNKNOWN")] == ["the"]
 
 
+def test_the_classes_have_rows_also_where_there_is_no_room_for_them() -> None:
+    classes = {signature(word) for line in SENTENCES for word in line}
+    words = Vocabulary.of_words(SENTENCES, SPECIAL + len(classes) - 1)
+    assert set(words.names) == classes and words.size == SPECIAL + len(classes)
+
+
 def test_symbols_there_and_back() -> None:
     lines = [["S", "NP", "DT", "/NP", "/S"], ["S", "VB", "/S"]]
     symbols = Vocabulary.of_symbols(lines)

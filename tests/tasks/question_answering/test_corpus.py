@@ -47,6 +47,12 @@ def test_the_held_out_part_follows_from_the_seed() -> None:
     assert hold_out(questions, 0.0, seed=1) == (questions, [])
 
 
+def test_the_number_of_held_out_questions_is_that_with_which_runs_were_begun() -> None:
+    questions = [Question(((str(number),),), ("q",), "a", (0,)) for number in range(10_000)]
+    sizes = {part: len(hold_out(questions, part, seed=1)[1]) for part in (0.1, 0.043, 0.57)}
+    assert sizes == {0.1: 1000, 0.043: 429, 0.57: 5699}
+
+
 def test_stories_that_are_edited_between_reading_and_their_fingerprint_are_refused(tmp_path: Path) -> None:
     for part in ("train", "test"):
         write(tmp_path, 1, part, 40)

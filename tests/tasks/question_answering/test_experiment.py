@@ -5,7 +5,7 @@ import json
 import re
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -25,6 +25,7 @@ from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import IN_PLACE, QuestionAnsweringExperiment
 from variations.tasks.question_answering.pictures import Reading, heat_map, reading
 from variations.tasks.question_answering.task import TASK
+from variations.tasks.question_answering.training import answers
 from variations.training import checkpoints, memory
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -93,6 +94,22 @@ def test_restarts_are_what_they_would_be_alone(overrides: list[str]) -> None:
 
 
 @pytest.mark.slow
+def test_a_validation_is_the_mean_over_networks_as_its_convention_says() -> None:
+    of = config()
+    data = QuestionAnsweringData(of)
+    data.setup()
+    second = data.groups[1]
+    few = {name: getattr(second.valid, name)[:2] for name in ("end", "count", "questions", "answers", "supports")}
+    data.groups[1] = dataclasses.replace(second, valid=dataclasses.replace(second.valid, **few))
+    experiment = QuestionAnsweringExperiment(of, data)
+    losses = [answers(experiment.network.reader(group.name), group.valid, 3)[1] for group in data.groups]
+    assert [loss.shape for loss in losses] == [(3, 8), (3, 2)]
+    found = experiment.validate(cast(Any, None))["dev/loss"]
+    assert found == pytest.approx((losses[0].mean().item() + losses[1].mean().item()) / 2)
+    assert found != pytest.approx(torch.cat(losses, 1).mean().item())
+    assert "mean over networks (one for each task, or for all) and restarts" in str(TASK.measure("dev_nll").convention)
+
+
 def test_the_linear_start_ends() -> None:
     of = config("recipe.linear_epochs=2")
     data = QuestionAnsweringData(of)

@@ -28,7 +28,8 @@ class DataConfig(SequenceData):
     form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
     """Linearisation of trees: with part-of-speech tags, or with XX for each tag (docs/parsing.md)."""
     vocabulary: int = number(16_000, ge=32, most=1 << 24)
-    """Largest number of rows of the source vocabulary: frequent words, and word-shape classes for all others."""
+    """Largest number of rows of the source vocabulary: frequent words, and word-shape classes for all others. There are
+    more if the classes alone need more."""
     max_length: int = number(512, ge=1, most=1 << 20)
     """Largest number of words, and of symbols, of a training tree, with EOS; longer ones are dropped and counted."""
     seed: int = number(1, ge=0)

@@ -14,7 +14,7 @@ from variations.system.errors import DataError
 from variations.tasks.parsing.config import DEV_TREES, DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
 from variations.tasks.parsing.treebank import FURTHER, extra_files, find
-from variations.tasks.parsing.trees import Tree, read_trees, trees_by_file
+from variations.tasks.parsing.trees import Tree, trees_by_file, trees_in_turn
 from variations.tasks.parsing.trees_toy import generate
 from variations.tasks.parsing.words import Vocabulary
 
@@ -36,10 +36,9 @@ class Corpus:
     """Files of further training trees, read one at a time."""
 
     def training(self) -> Iterator[Tree]:
-        """All training trees; further files are read lazily."""
+        """All training trees; further files are read lazily. Raises DataError after the last, with all faults."""
         yield from self.train
-        for path in self.extra:
-            yield from read_trees([path])
+        yield from trees_in_turn(self.extra)
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of each file by its name, with as many of its folders as tell it from others of the same name."""
@@ -65,7 +64,7 @@ class Encoding:
 
     @classmethod
     def of(cls, corpus: Corpus, form: str, words: int, symbols: int) -> "Encoding":
-        """Built from the training trees, with at most `words` and `symbols` rows.
+        """Built from the training trees, with at most `words` and `symbols` rows, see `Vocabulary.of_words`.
 
         Raises DataError if there are more symbols, or if the form cannot express a label.
         """

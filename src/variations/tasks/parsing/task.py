@@ -95,12 +95,12 @@ class Parsing(SequenceTask, Measures):
         return build(config, Vocabulary.read(path).size)
 
     def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
-        """That parameters are counted before the treebank, whose words and symbols may be fewer, is read."""
-        largest = (
-            "Parameters: counted with the largest vocabularies (data.vocabulary, model.target_vocabulary); a treebank "
-            "with fewer words or symbols makes the network smaller."
+        """That parameters are counted before the treebank, whose words and symbols may be other ones, is read."""
+        counted = (
+            "Parameters: counted with data.vocabulary and model.target_vocabulary rows; a treebank with fewer words or "
+            "symbols makes the network smaller, and one with more word shapes than data.vocabulary makes it larger."
         )
-        return [*([largest] if any(tables.values()) else []), *super().size_remarks(tables)]
+        return [*([counted] if any(tables.values()) else []), *super().size_remarks(tables)]
 
     def changed_inputs(self, config: ParsingConfig, folder: RunFolder) -> list[str]:
         """Files of the treebank that are no longer those of the run."""

@@ -91,24 +91,41 @@ def read_trees(paths: Iterable[Path]) -> list[Tree]:
 
     Raises DataError, which names the first fault of each file by line and column.
     """
-    return [tree for trees in trees_by_file(paths).values() for tree in trees]
+    return [*trees_in_turn(paths)]
+
+
+def trees_in_turn(paths: Iterable[Path]) -> Iterator[Tree]:
+    """As `read_trees`, with the trees of one file at a time in memory; the faults of all are raised after the last."""
+    faults: list[str] = []
+    for path in paths:
+        yield from _read(path, faults)
+    _refuse(faults)
 
 
 def trees_by_file(paths: Iterable[Path]) -> dict[Path, list[Tree]]:
-    """The trees of each file, as `read_trees`; a file without any tree is a fault."""
-    trees: dict[Path, list[Tree]] = {}
+    """The trees of each file, as `read_trees`."""
     faults: list[str] = []
-    for path in paths:
-        try:
-            trees[path] = parse_trees(read_text(path), str(path))
-            if not trees[path]:
-                faults.append(f"{path} contains no tree")
-        except DataError as error:
-            faults.append(str(error))
+    trees = {path: _read(path, faults) for path in paths}
+    _refuse(faults)
+    return trees
+
+
+def _read(path: Path, faults: list[str]) -> list[Tree]:
+    """The trees of a file; empty if it has a fault, which is added to `faults`. A file without any tree is one."""
+    try:
+        trees = parse_trees(read_text(path), str(path))
+    except DataError as error:
+        faults.append(str(error))
+        return []
+    if not trees:
+        faults.append(f"{path} contains no tree")
+    return trees
+
+
+def _refuse(faults: list[str]) -> None:
     if faults:
         more = f"\n… and {len(faults) - SHOWN} more files" if len(faults) > SHOWN else ""
         raise DataError("\n".join(faults[:SHOWN]) + more)
-    return trees
 
 
 def parse_trees(text: str, source: str = "text") -> list[Tree]:

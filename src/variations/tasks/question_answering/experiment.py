@@ -115,7 +115,10 @@ class QuestionAnsweringExperiment(Experiment):
                 net.linear.fill_(linear)
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Loss in nats and error in percent on the held-out questions, over all groups and restarts."""
+        """Loss in nats and error in percent on the held-out questions, mean over groups and restarts.
+
+        As in the papers' mean error, all tasks count alike, also those with fewer questions.
+        """
         losses, wrong = [], []
         for group in self.data.groups:
             if len(group.valid):

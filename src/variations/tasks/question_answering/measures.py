@@ -95,7 +95,7 @@ class Measures(Task):
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
         if key == "dev_nll":
-            convention = "nats per held-out question, mean over all restarts"
+            convention = "nats per held-out question, mean over networks (one for each task, or for all) and restarts"
             return Measure(
                 key, "dev loss", higher_is_better=False, convention=convention, set="dev", is_loss=True, range=POSITIVE
             )

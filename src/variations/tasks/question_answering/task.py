@@ -10,7 +10,7 @@ from variations.store.atomic import read_object
 from variations.store.inputs import missing
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Asked, Recorded, Size
+from variations.tasks.base import Asked, Recorded, Rehearsal, Size
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
 from variations.tasks.question_answering.measures import CARD, Measures
@@ -71,8 +71,8 @@ class QuestionAnswering(Measures):
     steadier = "lower recipe.lr (with recipe.linear_epochs, recipe.linear_lr) or recipe.norm"
     limited = False
     curves: Mapping[str, Recorded] = {
-        "dev/error": Recorded("dev error, %, mean over restarts"),
-        "dev/loss": Recorded("dev loss, nats per question, mean over restarts"),
+        "dev/error": Recorded("dev error, %, mean over networks and restarts"),
+        "dev/loss": Recorded("dev loss, nats per question, mean over networks and restarts"),
         "train/loss": Recorded("training loss per question, mean over restarts (memnn: margins)"),
     }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
@@ -192,6 +192,21 @@ class QuestionAnswering(Measures):
             yield f"reading-{name}", heat_map(found)
         if not count:
             raise UserError(f"There is nothing to draw: model={config.model.kind} gives sentences no weights.")
+
+    def rehearsal(self, config: QuestionAnsweringConfig) -> Rehearsal:
+        """The stories, whose words and lengths decide sizes and times, if they are on this machine.
+
+        Raises:
+            UserError: They are not; nothing is downloaded.
+        """
+        from variations.tasks.question_answering.data import is_present
+
+        if not is_present(config.data):
+            raise UserError(
+                f"the {config.data.questions} questions of bAbI are not in data.cache={config.data.cache}, and a plan "
+                "downloads nothing: start a run, which downloads them, or name a copy with data.root=DIR."
+            )
+        return Rehearsal(self.data(config))
 
     untimed: Sequence[str] = (
         "recipe.halve_every",

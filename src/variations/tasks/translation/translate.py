@@ -42,14 +42,20 @@ Load = Callable[[Path], "tuple[nn.Module, Any]"]
 """Loads the tested network of a run's folder, with its configuration."""
 
 
+def _bounded_as(key: str) -> Any:
+    """Field that is null or within the bounds of a run's `decode` key."""
+    bounds = {item.name: item.metadata for item in dataclasses.fields(DecodeConfig)}
+    return field(default=None, metadata=bounds[key])
+
+
 @dataclass
 class BeamConfig:
     """Beam search; null: as in the run's test."""
 
-    beam: int | None = number(None, ge=1)
-    alpha: float | None = number(None, ge=0)
-    max_extra: int | None = number(None, ge=0)
-    batch_tokens: int | None = number(None, ge=1)
+    beam: int | None = _bounded_as("beam")
+    alpha: float | None = _bounded_as("alpha")
+    max_extra: int | None = _bounded_as("max_extra")
+    batch_tokens: int | None = _bounded_as("batch_tokens")
 
 
 @dataclass

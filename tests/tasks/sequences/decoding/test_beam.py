@@ -2,12 +2,14 @@
 
 import importlib.util
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
 
 from variations.data import special
+from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding import beam as beam_module
 from variations.tasks.sequences.decoding import greedy as greedy_module
 from variations.tasks.sequences.decoding import protocol
@@ -58,6 +60,21 @@ def test_default_identifiers_are_those_of_the_vocabulary():
 )
 def test_length_penalty_has_the_golden_values(alpha, length, expected):
     assert length_penalty(length, alpha) == pytest.approx(expected, abs=1e-8)
+
+
+def test_length_penalty_stays_a_number_at_the_largest_bounds():
+    bounds = {item.name: item.metadata for item in fields(DecodeConfig)}
+    alpha, length = bounds["alpha"]["bounds"]["le"], bounds["max_extra"]["most"]
+    found = [length_penalty(each, alpha) for each in (1, 100, 7000, 8000, length)]
+    assert found[:3] == [((5 + each) / 6) ** alpha for each in (1, 100, 7000)]
+    assert found == sorted(found) and math.isfinite(found[-1])
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_search_ends_where_the_penalty_of_the_longest_output_is_too_large_for_a_float(beam):
+    script = {(): {3: 1.0}, (3,): {EOS: 1.0}}
+    (best,) = search(ScriptedModel(script), [[3, EOS]], beam=beam, alpha=100.0, max_extra=10_000)[0]
+    assert (best.tokens, best.finished) == ([3], True)
 
 
 def test_longer_hypothesis_of_lower_probability_ranks_first_as_in_the_golden_case():

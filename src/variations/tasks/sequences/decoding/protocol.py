@@ -4,6 +4,7 @@ Rows: a cache has R rows, one hypothesis each, and B sentences. The rows of a se
 and equally many for each sentence, so data of a sentence need not be stored for each of its rows.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,8 +27,11 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """lp(|Y|) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS (Wu et al. 2016, equation 14)."""
-    return float(((5 + length) / 6) ** alpha)
+    """lp(|Y|) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS (Wu et al. 2016, equation 14), or the largest float."""
+    try:
+        return float(((5 + length) / 6) ** alpha)
+    except OverflowError:  # decode.alpha=100 and more than 7,000 tokens
+        return sys.float_info.max
 
 
 def hypotheses_from_lists(
