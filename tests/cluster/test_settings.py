@@ -11,12 +11,14 @@ import pytest
 from hydra_plugins.variations_launcher.local import Local
 from hydra_plugins.variations_launcher.ray import Ray
 from variations.configuration.compose import compose_run
+from variations.planning import at_once
 from variations.store.process_identity import Process
 from variations.sweeping import slurm_queue
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import RaySettings, SlurmSettings
 from variations.sweeping.slurm import _setup
 from variations.system.errors import ConfigError, UserError
+from variations.tasks.question_answering import data as question_answering
 
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 
@@ -72,6 +74,17 @@ def test_a_run_on_several_devices_shares_no_gpu() -> None:
 def test_gpus_that_no_run_can_see_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"hydra.launcher.gpus=\[3\]: these runs see no GPU"):
         Local(gpus=[3]).pool([compose_run([])])
+
+
+def test_stories_are_downloaded_before_runs_at_once_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["task=question_answering", "data=babi", f"data.cache={tmp_path}", "sweep.at_once=auto"]
+    done: list[str] = []
+    monkeypatch.setattr(question_answering, "download", lambda *_: done.append("downloaded"))
+    monkeypatch.setattr(at_once, "fastest", lambda *_: done.append("measured") or 2)
+    assert Local().pool([compose_run(words)]).at_once == 2
+    assert done == ["downloaded", "measured"]
 
 
 def test_values_never_become_commands_of_the_batch_script() -> None:

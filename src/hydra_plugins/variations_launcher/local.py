@@ -1,6 +1,7 @@
 """`hydra/launcher=local`: rows run on this machine, each in a process of its own."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,15 +57,22 @@ class Local(PoolLauncher):
             raise ConfigError([f"hydra.launcher.gpus={list(self.gpus)}: these runs see no GPU: leave it out."])
         if self.gpus is not None and gpus:
             if wrong := [gpu for gpu in self.gpus if str(gpu) not in gpus]:
-                named, here = ", ".join(map(str, wrong)), ", ".join(gpus)
-                raise ConfigError([f"hydra.launcher.gpus: there is no GPU {named} here; there are {here}."])
+                missing, here = ", ".join(map(str, wrong)), ", ".join(gpus)
+                raise ConfigError([f"hydra.launcher.gpus: there is no GPU {missing} here; there are {here}."])
             gpus = [str(gpu) for gpu in self.gpus]
         devices = max(config.trainer.devices for config in configs) if gpus else 1
         pool = LocalPool(configs[0].sweep.most, gpus, self.per_gpu if isinstance(self.per_gpu, int) else 1, devices)
         if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
+            from variations.configuration.tasks import named
             from variations.planning.at_once import fastest
+            from variations.system.errors import UserError
 
-            chosen = fastest(cast(Any, base or configs[0]), runs or len(configs), gpus)
+            measured = base or configs[0]
+            task = named(measured.task)
+            if task.needs_download(measured):
+                with suppress(UserError):  # each run tells it
+                    task.data(measured).prepare_data()
+            chosen = fastest(cast(Any, measured), runs or len(configs), gpus)
             if gpus:
                 pool.per_gpu = chosen
             else:

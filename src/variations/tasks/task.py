@@ -400,6 +400,10 @@ class Task(Configured, Protocol):
         """The configuration of one device's share in an update; by default the whole update."""
         return config
 
+    def needs_download(self, config: Any) -> bool:
+        """Whether the run can be counted and measured only after its data have been downloaded."""
+        return False
+
     def rehearsal(self, config: Any) -> Rehearsal:
         """Data like the run's, without downloads; by default the data themselves."""
         return Rehearsal(self.data(config))

@@ -193,15 +193,19 @@ class QuestionAnswering(Measures):
         if not count:
             raise UserError(f"There is nothing to draw: model={config.model.kind} gives sentences no weights.")
 
+    def needs_download(self, config: QuestionAnsweringConfig) -> bool:
+        """Whether the questions are not on this machine yet."""
+        from variations.tasks.question_answering.data import is_present
+
+        return not is_present(config.data)
+
     def rehearsal(self, config: QuestionAnsweringConfig) -> Rehearsal:
         """The stories, whose words and lengths decide sizes and times, if they are on this machine.
 
         Raises:
             UserError: They are not; nothing is downloaded.
         """
-        from variations.tasks.question_answering.data import is_present
-
-        if not is_present(config.data):
+        if self.needs_download(config):
             raise UserError(
                 f"the {config.data.questions} questions of bAbI are not in data.cache={config.data.cache}, and a plan "
                 "downloads nothing: start a run, which downloads them, or name a copy with data.root=DIR."
