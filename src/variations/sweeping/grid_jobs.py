@@ -83,7 +83,7 @@ class KnownRows:
     def name(self, config: RunConfig) -> str:
         """The name of the row that has the configuration and the file of a run, the seed apart; else the run's own."""
         home = run_folder(config).parent
-        if home.exists():
+        if is_stored(home):
             return home.name
         file = (config.variation.table, config.variation.row)
         known = self._of(config)
@@ -107,7 +107,10 @@ class KnownRows:
 def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
     """Name and file of each row below a sweep's folder, by its identity."""
     rows: dict[str, list[tuple[str, object]]] = {}
-    folders = sorted(path for path in sweep.iterdir() if path.is_dir()) if sweep.is_dir() else []
+    try:
+        folders = sorted(path for path in sweep.iterdir() if path.is_dir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        folders = []
     for row in folders:
         found = stored_config(row)
         try:
@@ -118,6 +121,14 @@ def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
         except (UserError, TypeError, AttributeError):
             continue  # its task is not installed, or its keys are damaged, which is told where the row is read
     return rows
+
+
+def is_stored(home: Path) -> bool:
+    """Whether a row has its folder; one that this user has no permission to enter is told where its runs are read."""
+    try:
+        return home.exists()
+    except PermissionError:
+        return False
 
 
 def _hash(config: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from variations.sweeping.grid_jobs import (
     KnownRows,
     combinations,
     grid_row,
+    is_stored,
     name_faults,
     shared_folders,
     spelled_before,
@@ -261,7 +262,7 @@ def _spellings(
         except ConfigError:  # told where the row is made
             continue
         start = crossed_name(variation.row or "", "")
-        if run_folder(config).parent.exists():
+        if is_stored(run_folder(config).parent):
             found[point] = usual[point]
         elif not variation.reuse:
             names = [name.removeprefix(start) for name in stored.names(config) if name.startswith(start)]
