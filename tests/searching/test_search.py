@@ -197,6 +197,22 @@ def test_a_finished_trial_whose_result_is_lost_is_continued(
 
 
 @pytest.mark.slow
+def test_a_finished_trial_is_left_alone_whatever_else_is_in_its_folder(
+    defined: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a packed copy of a run, or a further attempt that was given up."""
+    definition = defined(sweep__search__trials=1, **SHORT)
+    Search(definition, QuickPool()).run()
+    trial = tmp_path / "probe/trial0"
+    (trial / "seed1.tar.gz").touch()
+    RunFolder(trial / "seed1-attempt2").create(RunFolder(trial / "seed1").config())
+    pool = QuickPool()
+    Search(definition, pool).run()
+    assert pool.started == []
+    assert "is missing" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     definition = defined(sweep__search__trials=2, **SHORT)
     study = Study(definition)

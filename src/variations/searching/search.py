@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from variations.searching.definition import TRIAL, Definition
-from variations.searching.show import Show, last_attempts
+from variations.searching.show import Show, runs_of
 from variations.searching.study import Study
 from variations.store.lease import Watch, hold, read
 from variations.store.naming import run_folder
@@ -111,7 +111,7 @@ class Search:
         """Continue the runs of finished trials that have lost their results; the study keeps the trials' values."""
         for trial in self.study.trials():
             home = self.definition.home / f"{TRIAL}{trial.number}"
-            if trial.state.name == "COMPLETE" and not all(run.finished() for run in last_attempts(home)):
+            if trial.state.name == "COMPLETE" and not all(run.finished() for run in runs_of(home)):
                 self.show.say(f"trial {trial.number}: a result of its runs is missing, so they are continued.")
                 self._begin(trial.number, trial.params)
 
