@@ -381,6 +381,17 @@ def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [["rows=[a]"], ["sweep=quickstart", "sweep.overrides=['no.such.key=1']", "rows=[transformer]"]]
+)
+def test_names_that_are_too_long_are_told_once_and_with_the_other_faults(words: list[str]) -> None:
+    long = [f"data.train={'x' * 60},{'y' * 60}", f"data.dev={'z' * 60},{'w' * 60}"]
+    with pytest.raises(ConfigError) as told:
+        expand([*words, *long])
+    assert len(told.value.faults) == 2, told.value
+    assert sum("longer than a folder's name may be" in fault for fault in told.value.faults) == 1
+
+
 def test_rows_that_test_each_others_weights_are_refused(config_dir: Path) -> None:
     folder = config_dir / "variation/mine"
     folder.mkdir(parents=True)

@@ -42,10 +42,16 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     folders: set[Path] = set()
     rows_by_home: dict[Path, dict[str, None]] = {}
     stored = KnownRows()
+    too_long: list[str] = []
+    stand_ins: dict[tuple[str, ...], str] = {}  # names in their place, while other faults are looked for
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
         telling = [line for line in lines if line.partition("=")[0].lstrip("+") in varied]
-        name = grid_row(lines, telling)
+        try:
+            name = grid_row(lines, telling)
+        except ConfigError as error:
+            too_long = too_long or error.faults  # one tells what to change
+            name = stand_ins.setdefault(tuple(lines), f"row{len(stand_ins)}")
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
@@ -65,7 +71,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
         rows_by_home.setdefault(job.folder.parent, {})[" ".join(telling)] = None
         jobs += [job] if job.folder not in folders else []  # each seed once, however it is spelled
         folders.add(job.folder)
-    problems += shared_folders(rows_by_home, AT_POINTS)
+    problems += [*shared_folders(rows_by_home, AT_POINTS), *too_long]
     if problems:
         raise ConfigError(problems)
     return jobs
