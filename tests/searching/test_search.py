@@ -12,6 +12,7 @@ from variations.searching.definition import Definition
 from variations.searching.search import Search
 from variations.searching.show import figure, summary
 from variations.searching.study import Study
+from variations.store.atomic import read_json, write_json
 from variations.store.lease import Lease
 from variations.store.run_folder import RunFolder
 
@@ -196,6 +197,22 @@ def test_a_finished_trial_whose_result_is_lost_is_continued(
 
 
 @pytest.mark.slow
+def test_a_finished_trial_is_left_alone_whatever_else_is_in_its_folder(
+    defined: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a packed copy of a run, or a further attempt that was given up."""
+    definition = defined(sweep__search__trials=1, **SHORT)
+    Search(definition, QuickPool()).run()
+    trial = tmp_path / "probe/trial0"
+    (trial / "seed1.tar.gz").touch()
+    RunFolder(trial / "seed1-attempt2").create(RunFolder(trial / "seed1").config())
+    pool = QuickPool()
+    Search(definition, pool).run()
+    assert pool.started == []
+    assert "is missing" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     definition = defined(sweep__search__trials=2, **SHORT)
     study = Study(definition)
@@ -206,6 +223,46 @@ def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     Search(definition, pool).run()
     assert pool.started == ["trial1-seed1"]
     assert states(definition) == ["RUNNING", "COMPLETE"]
+
+
+@pytest.mark.slow
+def test_trials_of_a_search_on_another_machine_go_on_when_it_has_been_silent_for_long_enough(
+    defined: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a reboot, too, nobody can know whether the process still runs; all trials are begun, so nothing else is."""
+    definition = defined(sweep__search__trials=2, sweep__lease_seconds=3)
+    study = Study(definition)
+    abandoned(definition, "gone")
+    assert study.reserve("gone") and study.reserve("gone")
+    pool = QuickPool()
+    Search(definition, pool).run()
+    assert sorted(pool.started) == ["trial0-seed1", "trial1-seed1"]
+    assert states(definition) == ["COMPLETE"] * 2
+    assert capsys.readouterr().err.count("Waiting up to 3 s to see whether") == 1
+
+
+@pytest.mark.slow
+def test_a_search_does_not_wait_for_trials_of_one_that_lives_on_another_machine(defined: Make) -> None:
+    definition = defined(sweep__search__trials=1, sweep__lease_seconds=60)
+    study = Study(definition)
+    lease = abandoned(definition, "elsewhere")
+    study.reserve("elsewhere")
+    search = Search(definition, QuickPool())
+    search.show.say = lambda text: write_json(lease.path, {**read_json(lease.path), "beat": 1})  # type: ignore[method-assign]
+    began = time.monotonic()
+    search.run()
+    assert time.monotonic() - began < 30
+    assert states(definition) == ["RUNNING"]
+
+
+def abandoned(definition: Definition, owner: str) -> Lease:
+    """The lease of a search process of another machine, which nobody renews."""
+    lease = Lease.claim(
+        definition.home / ".searches" / owner, None, "running", seconds=definition.base.sweep.lease_seconds
+    )
+    assert lease is not None
+    write_json(lease.path, {**read_json(lease.path), "place": "0" * 12})
+    return lease
 
 
 @pytest.mark.slow

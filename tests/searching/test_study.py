@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import shutil
 import socket
 import threading
@@ -18,6 +19,7 @@ from variations.configuration.places import CONF
 from variations.configuration.tasks import named
 from variations.searching.continuing import STORE
 from variations.searching.definition import Definition
+from variations.searching.pruning import Reporter
 from variations.searching.show import summary
 from variations.searching.study import DEFINED, Study
 from variations.store import inputs
@@ -340,6 +342,37 @@ def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> Non
     study = Study(definition)
     proposals(study, lambda values: 2.0, 1)
     assert [trial.value for trial in Study(definition).trials()] == [1.0, 2.0]
+
+
+@pytest.mark.slow
+def test_a_disk_that_was_full_for_a_while_leaves_a_journal_that_searches_go_on_with(defined: Make) -> None:
+    definition = defined()
+    study = Study(definition)
+    number, _ = study.reserve("me") or (0, {})
+    (config,) = definition.configs(number, study.trials()[number].params)
+    reporter, journal = Reporter(config), Path(definition.storage)
+    whole = journal.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 20, limits[1]))  # of a line, the disk takes 20 bytes
+    try:
+        reporter.report({1: 0.5}, ask=False)
+        assert reporter.study is None, "the disk must refuse the report"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert journal.read_bytes() == whole
+    finish(study, number, 1.0)
+    assert [trial.value for trial in study.trials()] == [trial.value for trial in Study(definition).trials()] == [1.0]
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_after_half_a_line_of_a_process_that_was_killed(defined: Make) -> None:
+    definition = defined()
+    study = Study(definition)
+    assert study.reserve("me")
+    with Path(definition.storage).open("ab") as file:
+        file.write(b'{"op_code": 4, "worker_')
+    finish(study, 0, 1.0)
+    assert [trial.value for trial in study.trials()] == [trial.value for trial in Study(definition).trials()] == [1.0]
 
 
 @pytest.mark.slow

@@ -99,6 +99,8 @@ def test_what_wandb_has_no_word_for_is_said() -> None:
         sweep_yaml(["sweep=search_pareto"])
     with pytest.raises(ConfigError, match=r"would choose among the seeds as well: type seeds=\[1\]"):
         sweep_yaml(["sweep=search_toy", "seeds=[1,2]", "sweep.search.pruner.kind=none"])
+    with pytest.raises(ConfigError, match=r"leave out the keys with several values \(model\.h\)"):
+        sweep_yaml(["sweep=quickstart", "model.h=2,4"])
     with pytest.raises(ConfigError, match="name one with sweep=NAME"):
         sweep_yaml(["model=weighted"])
 

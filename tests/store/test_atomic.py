@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.places import CONF, SWEEPS
+from variations.store import atomic
 from variations.store.atomic import destination, disk_refusals_told, refuse_unwritable, write_text
 from variations.system.errors import RunFailedError, UserError
 
@@ -84,3 +85,18 @@ def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
 def test_what_the_system_refuses_a_run_is_told_with_a_remedy(code: int, told: str) -> None:
     with pytest.raises(RunFailedError, match=rf"{told}.*run the same command again to continue"), disk_refusals_told():
         raise OSError(code, os.strerror(code), "a file")
+
+
+def test_a_folder_can_be_made_where_folders_may_be_made_but_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush = atomic.flush
+
+    def refused(path: Path) -> None:
+        if path == tmp_path:  # as of a store with mode 1733
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        flush(path)
+
+    monkeypatch.setattr(atomic, "flush", refused)
+    atomic.make_folder(tmp_path / "single" / "a")
+    assert (tmp_path / "single" / "a").is_dir()

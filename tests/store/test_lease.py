@@ -177,6 +177,20 @@ def test_whoever_lost_the_lease_ends_at_once(tmp_path: Path) -> None:
     assert "was taken over" in done.stderr
 
 
+def test_a_process_whose_folder_was_deleted_says_so_and_has_failed(tmp_path: Path) -> None:
+    code = (
+        "import shutil, sys, time; from pathlib import Path; from variations.store.lease import hold\n"
+        "with hold(Path(sys.argv[1]), seconds=0.6):\n"
+        "    shutil.rmtree(sys.argv[1])\n"
+        "    time.sleep(30)\n"
+    )
+    line = [sys.executable, "-c", code, str(tmp_path / "run")]
+    environment = os.environ | {"PYTHONPATH": SRC}
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=20)
+    assert done.stderr == f"error: {tmp_path / 'run'} was deleted while this process was using it.\n"
+    assert done.returncode == 1
+
+
 def test_a_damaged_lease_is_somebodys_until_it_has_been_silent(tmp_path: Path) -> None:
     (tmp_path / "lease-3.json").write_text("{")
     now = [0.0]

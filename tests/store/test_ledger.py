@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from variations.store.atomic import write_json, write_yaml
+from variations.store.atomic import read_yaml, write_json, write_yaml
 from variations.store.checksums import sidecar
 from variations.store.conflicts import history, moved, with_history
 from variations.store.contents import sealed
@@ -92,6 +92,18 @@ def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
     assert folder.config()["trainer"]["max_steps"] == 200
     kept = RunFolder(folder.path).path / "config-1.yaml"
     assert "max_steps: 100000" in kept.read_text()
+
+
+def test_a_former_configuration_is_never_overwritten_by_a_later_one(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    steps = (200, 300, 400)
+    for number in steps:
+        folder.create(configuration(trainer__max_steps=number, resume__allow=["trainer.max_steps"]))
+    (folder.path / "config-1.yaml").unlink()
+    folder.create(configuration(trainer__max_steps=500, resume__allow=["trainer.max_steps"]))
+    kept = {path.name: read_yaml(path)["trainer"]["max_steps"] for path in folder.path.glob("config-[0-9]*.yaml")}
+    assert kept == {"config-2.yaml": 200, "config-3.yaml": 300, "config-4.yaml": 400}
 
 
 def test_data_cannot_change_in_mid_training_but_their_folder_can(folder: RunFolder, configuration: Configure) -> None:

@@ -7,11 +7,14 @@ import errno
 import os
 import re
 import shutil
+import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import faulty_disk
 import pytest
@@ -23,12 +26,13 @@ from variations.configuration.schema import RunConfig
 from variations.store import lease
 from variations.store.process_identity import Process
 from variations.store.run_folder import RunFolder
-from variations.sweeping import control
+from variations.sweeping import control, supervise
 from variations.sweeping.control import Control
 from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, summary
 from variations.sweeping.pool import Ended, PooledRun
+from variations.sweeping.ray_actor import RunActor
 from variations.system.errors import ExitCode
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
@@ -207,3 +211,15 @@ def test_a_refusal_is_told_row_by_row_and_the_same_line_goes_on(error: int, at: 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_refusal_at_any_write(error: int, configuration: RunConfig) -> None:
     assert list(faults(configuration, error, count(1))) == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the disk's error, which Ray logs
+def test_a_ray_actor_ends_also_if_its_note_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    actor = SimpleNamespace(__ray_terminate__=SimpleNamespace(remote=ended.set))
+    ray = SimpleNamespace(get_runtime_context=lambda: SimpleNamespace(current_actor=actor))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(supervise, "start", lambda folder, *, key: subprocess.Popen(["true"]))
+    (tmp_path / ".ray").write_text("not a folder")
+    RunActor(str(tmp_path), str(tmp_path / ".ray/word.json"), "key")
+    assert ended.wait(20), "the actor keeps its processors for ever"

@@ -1,8 +1,10 @@
 """A multirun: which runs it has, in which order, and why it may be rejected as a whole."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,13 @@ from variations.tasks.translation.data.fingerprints import present
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+LIKE_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+"""Starts a command without the permission of root to read everything."""
+
+
+def sweep(folder: Path, *arguments: str, start: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "220"}
-    line = [sys.executable, str(ROOT / "src" / "train.py"), "--multirun", *arguments]
+    line = [*start, sys.executable, str(ROOT / "src" / "train.py"), "--multirun", *arguments]
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 
@@ -375,6 +381,17 @@ def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [["rows=[a]"], ["sweep=quickstart", "sweep.overrides=['no.such.key=1']", "rows=[transformer]"]]
+)
+def test_names_that_are_too_long_are_told_once_and_with_the_other_faults(words: list[str]) -> None:
+    long = [f"data.train={'x' * 60},{'y' * 60}", f"data.dev={'z' * 60},{'w' * 60}"]
+    with pytest.raises(ConfigError) as told:
+        expand([*words, *long])
+    assert len(told.value.faults) == 2, told.value
+    assert sum("longer than a folder's name may be" in fault for fault in told.value.faults) == 1
+
+
 def test_rows_that_test_each_others_weights_are_refused(config_dir: Path) -> None:
     folder = config_dir / "variation/mine"
     folder.mkdir(parents=True)
@@ -552,6 +569,25 @@ def test_a_stored_row_that_nobody_can_read_is_in_no_new_rows_way(damage: dict[st
     write_yaml(job.folder.parent.with_name("other") / "seed1" / "config.yaml", {**to_dict(job.config), **damage})
     _composed_jobs.cache_clear()
     assert [job.row for job in expand(line)] == ["model.dropout=0.1", "model.dropout=0.2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("grid", ["model.h=2,4"]), ("quickstart", ["sweep=quickstart", "rows=[transformer]", "model.h=2,4"])],
+)
+def test_a_sweeps_folder_of_another_user_is_told_in_a_sentence(name: str, words: list[str], tmp_path: Path) -> None:
+    if LIKE_ANYBODY and shutil.which(LIKE_ANYBODY[0]) is None:
+        pytest.skip("root may read everything")
+    (tmp_path / name).mkdir()
+    if os.geteuid() == 0:
+        os.chown(tmp_path / name, 12345, -1)
+    (tmp_path / name).chmod(0o700 if os.geteuid() == 0 else 0)
+    done = sweep(tmp_path, *words, "size=tiny", f"runs={tmp_path}", "logger=none", start=LIKE_ANYBODY)
+    (tmp_path / name).chmod(0o700)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"error: Cannot read {tmp_path / name}/"), done.stderr
+    assert "Permission denied" in done.stderr.splitlines()[0] and "Traceback" not in done.stderr
 
 
 def test_a_part_of_a_crossed_table_has_the_same_names_however_it_is_typed(tmp_path: Path) -> None:

@@ -223,6 +223,42 @@ def test_an_array_that_slurm_accepts_after_the_next_one_is_no_run(
         assert [pool._job(key) for key in keys] == ["18_0", "18_1"]
 
 
+def test_files_of_slurm_are_the_users_own(
+    sbatch: Callable[..., Sbatch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a store of several users the folder of the first would refuse the others."""
+    for name in ("ada", "bob"):
+        monkeypatch.setenv("LOGNAME", name)
+        pool = pool_of(sbatch(), tmp_path, [])
+        key = pool.submit(PooledRun(tmp_path / "run", "a-seed1"))
+        assert pool.ended() == [] and pool.alive(key) is True
+        assert len(list(tmp_path.glob(f".slurm-{name}/*/job.json"))) == 1
+
+
+def test_arrays_that_an_older_version_has_submitted_are_followed(sbatch: Callable[..., Sbatch], tmp_path: Path) -> None:
+    slurm_ = sbatch()
+    pool = pool_of(slurm_, tmp_path, [])
+    pool.adopt(PooledRun(tmp_path / "run", "a-seed1"), "toy/abc_0")
+    write_json(tmp_path / ".slurm/abc/job.json", {"job": "17", "runs": []})
+    assert pool._job("toy/abc_0") == "17_0"
+    write_json(tmp_path / ".slurm/abc/0.json", {"code": 0, "reason": "", "job": "17_0"})
+    assert [ended.code for ended in pool.ended()] == [0]
+
+
+def test_a_store_in_which_slurms_files_cannot_be_written_is_told_in_one_sentence(
+    sbatch: Callable[..., Sbatch], tmp_path: Path
+) -> None:
+    """The queue has taken the array, and is told to forget it."""
+    slurm_ = sbatch()
+    pool = pool_of(slurm_, tmp_path, [])
+    key = pool.submit(PooledRun(tmp_path / "run", "a-seed1"))
+    (tmp_path / f".slurm-{slurm_queue.user()}").write_text("not a folder")
+    with pytest.raises(UserError, match=r"^Cannot write .*slurm-.*; choose another place with runs=DIR\.$"):
+        pool.ended()
+    assert slurm_.cancelled == ["17"]
+    assert pool._watched == {} and pool.alive(key) is None
+
+
 @pytest.mark.slow
 def test_ctrl_c_during_sbatch_leaves_no_job_behind(sbatch: Callable[..., Sbatch], rows: Any, tmp_path: Path) -> None:
     slurm_, said = sbatch(KeyboardInterrupt()), list[str]()
@@ -272,7 +308,7 @@ def test_another_users_job_is_not_known_to_have_ended(
         record = lease.Record(1, state, state, **far, pool="slurm", key=key, beat=5)  # type: ignore[arg-type]
         assert watch.free(folder, record) is None  # only its silence will tell
         assert watch.free(folder, replace(record, beat=6)) is False
-    write_json(tmp_path / ".slurm" / key.rpartition("/")[2].partition("_")[0] / "0.json", {"code": 0})
+    write_json(tmp_path / ".slurm-ada" / key.rpartition("/")[2].partition("_")[0] / "0.json", {"code": 0})
     assert other.alive(key) is False  # it has left its note
     monkeypatch.setenv("LOGNAME", "ada")
     assert pool_of(slurm_, tmp_path, []).alive(key) is False
@@ -512,7 +548,7 @@ def test_a_row_beyond_its_time_limit_is_started_again_as_often_as_one_that_fails
 
     def started(batch: Any) -> None:
         queue[batch.word, 0] = Seen(str(17 + len(queue)), "RUNNING", "None")
-        write_json(pool._folder / batch.word / slurm.JOB, {"job": str(16 + len(queue)), "runs": []})
+        write_json(pool._folder(batch.word) / slurm.JOB, {"job": str(16 + len(queue)), "runs": []})
 
     monkeypatch.setattr(pool, "_sbatch", started)
     (row,) = rows("a", retries=1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from variations.searching.definition import TRIAL, Definition
-from variations.searching.show import Show, last_attempts
+from variations.searching.show import Show, runs_of
 from variations.searching.study import Study
 from variations.store.lease import Watch, hold, read
 from variations.store.naming import run_folder
@@ -56,8 +56,10 @@ class Search:
         self.trials: list[Trial] = []
         self.owner = secrets.token_hex(6)
         self.watch = Watch()
+        self._live: set[str] = set()  # other search processes that were seen to run
+        self._doubtful: set[str] = set()  # owners of open trials of which that is not known yet
         self._looked = float("-inf")
-        self._full = False
+        self._full = self._waits = False
 
     def run(self) -> None:
         """Run until the total is reached and the trials of this process have ended.
@@ -86,7 +88,7 @@ class Search:
         self._tell_ended()
 
     def _done(self) -> bool:
-        return self._full and not self.trials
+        return self._full and not self.trials and not self._doubtful
 
     # Beginning ------------------------------------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class Search:
         """Continue the runs of finished trials that have lost their results; the study keeps the trials' values."""
         for trial in self.study.trials():
             home = self.definition.home / f"{TRIAL}{trial.number}"
-            if trial.state.name == "COMPLETE" and not all(run.finished() for run in last_attempts(home)):
+            if trial.state.name == "COMPLETE" and not all(run.finished() for run in runs_of(home)):
                 self.show.say(f"trial {trial.number}: a result of its runs is missing, so they are continued.")
                 self._begin(trial.number, trial.params)
 
@@ -138,8 +140,18 @@ class Search:
         if time.monotonic() - self._looked < LOOK:
             return
         self._looked = time.monotonic()
-        for number, owner in self.study.running().items():
-            if owner == self.owner or not self._gone(owner):
+        others = {number: owner for number, owner in self.study.running().items() if owner != self.owner}
+        gone = {owner: self._gone(owner) for owner in set(others.values())}
+        self._live |= {owner for owner, ended in gone.items() if owner is not None and ended is False}
+        self._doubtful = {owner for owner, ended in gone.items() if owner is not None and ended is None} - self._live
+        if self._doubtful and self._full and not self.trials and not self._waits:
+            self._waits = True
+            seconds = self.definition.base.sweep.lease_seconds
+            self.show.say(
+                f"Waiting up to {seconds:.0f} s to see whether processes of this search elsewhere still run …"
+            )
+        for number, owner in others.items():
+            if not gone[owner]:
                 continue
             values = self.study.adopt(number, owner, self.owner)
             if values is None:
@@ -148,11 +160,12 @@ class Search:
             self._begin(number, values)
             self._close_what_had_failed(number)
 
-    def _gone(self, owner: str | None) -> bool:
+    def _gone(self, owner: str | None) -> bool | None:
+        """Whether a search process has ended; None: not known yet."""
         if owner is None:
             return True
         place = self.definition.home / SEARCHES / owner
-        return self.watch.free(place, read(place)) is True
+        return self.watch.free(place, read(place))
 
     def _close_what_had_failed(self, number: int) -> None:
         """A run that failed before its search process died is not retried."""

@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from variations.configuration.places import SEED_FOLDER
 from variations.configuration.tasks import task_of
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import COSTS
 from variations.searching.space import word
 from variations.searching.study import REASON, Study
 from variations.store.departures import of_run
-from variations.store.ledger import RunFolder
+from variations.store.ledger import RunFolder, latest
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, printer, table_line
 from variations.system.errors import UserError
@@ -111,7 +112,7 @@ def _departures(study: Study, number: int) -> list[str]:
     """Why a trial's values are not those of a whole training, or are of networks that are not trained."""
     found: dict[str, None] = {}
     tested = []
-    for folder in last_attempts(study.definition.home / f"{TRIAL}{number}"):
+    for folder in runs_of(study.definition.home / f"{TRIAL}{number}"):
         try:
             config, result = folder.config(), folder.result()
         except UserError as error:
@@ -125,10 +126,11 @@ def _departures(study: Study, number: int) -> list[str]:
     return [*found]
 
 
-def last_attempts(home: Path) -> list[RunFolder]:
-    """The runs of a trial, of each seed the last attempt."""
-    folders = sorted(map(RunFolder, home.glob("seed*")), key=lambda folder: (folder.seed, folder.attempt))
-    return [*{folder.seed: folder for folder in folders}.values()]
+def runs_of(home: Path) -> list[RunFolder]:
+    """The runs of a trial, of each seed the attempt to read. Other files beside them are passed over."""
+    seeds = {RunFolder(path).seed for path in home.glob("seed*") if SEED_FOLDER.fullmatch(path.name)}
+    places = [home / f"seed{seed}" for seed in sorted(seeds)]
+    return [latest(place) or RunFolder(place) for place in places]
 
 
 def _table_command(study: Study) -> str:

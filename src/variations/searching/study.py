@@ -6,7 +6,6 @@ not on how often the search was interrupted.
 """
 
 import json
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +45,8 @@ def open_storage(where: str) -> Any:
     """
     import optuna
 
+    from variations.searching.journal import Journal
+
     quiet()
     path = Path(where.removeprefix("sqlite:///"))
     try:
@@ -54,11 +55,10 @@ def open_storage(where: str) -> Any:
             waiting = {"connect_args": {"timeout": 60}}  # seconds to wait for another process's writes
             return optuna.storages.RDBStorage(where, engine_kwargs=waiting)
         _refuse_foreign(path)
-        backend = optuna.storages.journal.JournalFileBackend(str(path))
-        _mend(path)
+        journal = Journal(path)
         for line in path.read_bytes().split(b"\n")[-2:-1]:  # Optuna finds damage in the last line only when it writes
             json.loads(line)
-        return optuna.storages.JournalStorage(backend)
+        return optuna.storages.JournalStorage(journal)
     # A damaged line may fail in any way when Optuna replays it.
     except (OSError, ValueError, RuntimeError, AssertionError, LookupError, TypeError, AttributeError) as error:
         raise UserError(
@@ -86,30 +86,6 @@ def _refuse_foreign(path: Path) -> None:
             f"sweep.search.storage={path} is not a journal of Optuna, and stays as it is: name another file, or, if it "
             f"is a database of SQLite, write sweep.search.storage=sqlite:///{path}."
         )
-
-
-def _mend(path: Path) -> None:
-    """Remove an incomplete last line left by a power cut; lines after it would make the journal unreadable."""
-    from optuna.storages.journal import JournalFileSymlinkLock
-
-    if _is_whole(path):
-        return
-    lock = JournalFileSymlinkLock(str(path))
-    lock.acquire()
-    try:
-        if not _is_whole(path):
-            with path.open("rb+") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)
-    finally:
-        lock.release()
-
-
-def _is_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"
 
 
 def make_sampler(settings: SearchConfig, number: int) -> Any:

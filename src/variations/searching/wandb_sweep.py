@@ -39,15 +39,17 @@ def sweep_yaml(arguments: Sequence[str]) -> str:
 
 
 def _table(arguments: list[str]) -> dict[str, Any]:
-    from variations.configuration.compose import compose_run
+    from variations.configuration.compose import compose_run, loader
+    from variations.sweeping.grid_jobs import by_key
     from variations.sweeping.jobs import expand
     from variations.sweeping.table_rows import table_rows
 
     jobs = expand(arguments)
+    if crossed := [key for key, override in by_key(arguments, loader()).items() if override.is_sweep_override()]:
+        told = f"leave out the keys with several values ({', '.join(crossed)}), or run them with train.py --multirun"
+        raise ConfigError([f"format=wandb writes a table's rows: {told}."])
     names = dict(table_rows(compose_run(arguments)))
     rows = list(dict.fromkeys(job.row for job in jobs))
-    if any(row not in names for row in rows):
-        raise ConfigError(["format=wandb writes a table's rows: leave out the keys with several values."])
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     fixed = [line for line in jobs[0].overrides if not line.startswith(("variation=", "seed="))]
     parameters = {"variation": {"values": [names[row] for row in rows]}, "seed": {"values": seeds}}

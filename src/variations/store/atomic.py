@@ -157,7 +157,8 @@ def make_folder(path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
-        flush(folder.parent)
+        with suppress(PermissionError):  # a folder that may be written, but not listed, cannot be flushed
+            flush(folder.parent)
 
 
 def flush(path: Path) -> None:

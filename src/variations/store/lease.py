@@ -411,8 +411,9 @@ def _beat(lease: Lease, every: float, stop: threading.Event) -> None:
         except OSError:  # a full disk, or a file system that is briefly unavailable: the next renewal may succeed
             continue
         if not held:
-            sys.stderr.write(
-                f"error: {lease.folder} was taken over, because this process did not renew its lease in time.\n"
-            )
+            what, code = "was taken over, because this process did not renew its lease in time", ExitCode.HELD
+            if not _numbers(lease.folder):
+                what, code = "was deleted while this process was using it", ExitCode.FAILED
+            sys.stderr.write(f"error: {lease.folder} {what}.\n")
             sys.stderr.flush()
-            os._exit(ExitCode.HELD)  # at once and without writing: the folder now belongs to another process
+            os._exit(code)  # at once and without writing: the folder may belong to another process by now

@@ -18,6 +18,7 @@ Every file except metrics.jsonl and log.txt is replaced as a whole. This module 
 """
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -50,6 +51,9 @@ from variations.store.measurements import Measurements
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
+
+FORMER = re.compile(r"config-(\d+)\.yaml")
+"""Name of a former configuration."""
 
 
 class RunFolder:
@@ -246,7 +250,8 @@ class RunFolder:
         self.refuse_change(config, certain=lease.read(self.path) is None)
         with lease.alone(self.path):
             self.refuse_change(config, certain=False)
-            former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
+            kept = [int(match[1]) for path in self.path.iterdir() if (match := FORMER.fullmatch(path.name))]
+            former = self.path / f"config-{1 + max(kept, default=0)}.yaml"
             forbidden = self._forbidden(config, changes)  # a run that has not begun may change all the same
             with lease.writing(self.path):
                 write_yaml(former, self.config())

@@ -42,10 +42,16 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
     folders: set[Path] = set()
     rows_by_home: dict[Path, dict[str, None]] = {}
     stored = KnownRows()
+    too_long: list[str] = []
+    stand_ins: dict[tuple[str, ...], str] = {}  # names in their place, while other faults are looked for
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
         telling = [line for line in lines if line.partition("=")[0].lstrip("+") in varied]
-        name = grid_row(lines, telling)
+        try:
+            name = grid_row(lines, telling)
+        except ConfigError as error:
+            too_long = too_long or error.faults  # one tells what to change
+            name = stand_ins.setdefault(tuple(lines), f"row{len(stand_ins)}")
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
@@ -65,7 +71,7 @@ def grid_jobs(given: dict[str, Override]) -> list[Job]:
         rows_by_home.setdefault(job.folder.parent, {})[" ".join(telling)] = None
         jobs += [job] if job.folder not in folders else []  # each seed once, however it is spelled
         folders.add(job.folder)
-    problems += shared_folders(rows_by_home, AT_POINTS)
+    problems += [*shared_folders(rows_by_home, AT_POINTS), *too_long]
     if problems:
         raise ConfigError(problems)
     return jobs
@@ -83,7 +89,7 @@ class KnownRows:
     def name(self, config: RunConfig) -> str:
         """The name of the row that has the configuration and the file of a run, the seed apart; else the run's own."""
         home = run_folder(config).parent
-        if home.exists():
+        if is_stored(home):
             return home.name
         file = (config.variation.table, config.variation.row)
         known = self._of(config)
@@ -107,7 +113,10 @@ class KnownRows:
 def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
     """Name and file of each row below a sweep's folder, by its identity."""
     rows: dict[str, list[tuple[str, object]]] = {}
-    folders = sorted(path for path in sweep.iterdir() if path.is_dir()) if sweep.is_dir() else []
+    try:
+        folders = sorted(path for path in sweep.iterdir() if path.is_dir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        folders = []
     for row in folders:
         found = stored_config(row)
         try:
@@ -118,6 +127,14 @@ def _stored(sweep: Path) -> dict[str, list[tuple[str, object]]]:
         except (UserError, TypeError, AttributeError):
             continue  # its task is not installed, or its keys are damaged, which is told where the row is read
     return rows
+
+
+def is_stored(home: Path) -> bool:
+    """Whether a row has its folder; one that this user has no permission to enter is told where its runs are read."""
+    try:
+        return home.exists()
+    except PermissionError:
+        return False
 
 
 def _hash(config: Mapping[str, Any]) -> str:

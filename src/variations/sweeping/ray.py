@@ -170,7 +170,11 @@ class RayPool:
         run = self._watched.pop(key)
         note = read_object(self._note(key.rpartition("#")[2]))
         if note is None:
-            return Ended(run, None, "its Ray actor died: killed, out of memory, or its machine failed")
+            return Ended(
+                run,
+                None,
+                "its Ray actor left no note: it was killed, memory ran out, its machine failed, or the disk is full",
+            )
         return Ended(run, note.get("code"), str(note.get("reason") or ""))
 
     def _actors(self) -> Iterator[Any]:

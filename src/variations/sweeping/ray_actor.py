@@ -40,5 +40,7 @@ class RunActor:
 
         code = supervise.settled(process.wait(), self._asked)
         killed = "killed by SIGKILL, probably because the machine ran out of memory" if code == -signal.SIGKILL else ""
-        write_json(self._note, {"code": code, "reason": killed})
-        ray.get_runtime_context().current_actor.__ray_terminate__.remote()
+        try:
+            write_json(self._note, {"code": code, "reason": killed})
+        finally:  # without a note, the run's status tells the sweep how it ended
+            ray.get_runtime_context().current_actor.__ray_terminate__.remote()

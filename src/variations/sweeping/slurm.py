@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import read_object, write_json
+from variations.store.atomic import read_object, told_if_unwritable, write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
@@ -67,7 +67,7 @@ class SlurmPool:
 
     settings: SlurmSettings
     runs: Path
-    """Root of the run store; Slurm's files are kept in `.slurm/` below it. All machines must see it."""
+    """Root of the run store; Slurm's files are kept in `.slurm-USER/` below it. All machines must see it."""
     say: Callable[[str], None] = _say
     name: str = slurm_job.POOL
     outlives: bool = True
@@ -78,7 +78,8 @@ class SlurmPool:
         if found := self.settings.faults():
             raise ConfigError(found)
         self._cluster = cluster()
-        self._folder = self.runs.expanduser().absolute() / ".slurm"
+        self._store = self.runs.expanduser().absolute()
+        self._folders: dict[str | None, Path] = {}
         self._queue = Queue(self.settings.poll_s)
         self._told: set[str] = set()
         self._silent = False
@@ -114,7 +115,7 @@ class SlurmPool:
         if self._is_live((name, number)):
             return True
         # Another sweep may not have submitted it yet; then it is live if that sweep is.
-        submitted, has_ended = read_object(self._folder / name / JOB), self._note(name, number).exists()
+        submitted, has_ended = read_object(self._folder(name) / JOB), self._note(name, number).exists()
         if submitted is None and not has_ended:
             return None
         if submitted is not None and not has_ended and submitted.get("user", user()) != user():
@@ -179,7 +180,13 @@ class SlurmPool:
 
     def _hand_over(self, batch: _Batch) -> None:
         self._withdraw(batch)
-        refusal = self._sbatch(batch)
+        try:
+            with told_if_unwritable(self._folder(batch.word), "; choose another place with runs=DIR."):
+                refusal = self._sbatch(batch)
+        except UserError:
+            self._withdraw(batch)
+            self._forget(batch)
+            raise
         if refusal is None:
             self._open.remove(batch)
             self._queue.asked = float("-inf")
@@ -227,7 +234,7 @@ class SlurmPool:
         import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-        folder = self._folder / batch.word
+        folder = self._folder(batch.word)
         orders = [
             slurm_job.Order(
                 str(run.folder), str(self._note(batch.word, number)), self._key(batch.word, number), run.name
@@ -290,8 +297,15 @@ class SlurmPool:
         match = re.fullmatch(r"(.+)/([0-9a-f]+)_(\d+)", key)
         return (match[2], int(match[3])) if match and match[1] == self._cluster else (None, 0)
 
+    def _folder(self, word: str | None) -> Path:
+        """The folder of an array's files; other users, and an older version, have theirs elsewhere in the store."""
+        found = self._folders.get(word) or next(self._store.glob(f".slurm*/{word}"), None)
+        if found is None:
+            return self._store / f".slurm-{user()}" / f"{word}"
+        return self._folders.setdefault(word, found)
+
     def _note(self, word: str | None, number: int) -> Path:
-        return self._folder / f"{word}" / f"{number}.json"
+        return self._folder(word) / f"{number}.json"
 
     def _is_live(self, part: tuple[str | None, int]) -> bool:
         seen = self._seen(part)
@@ -305,7 +319,7 @@ class SlurmPool:
         word, number = self._parts(key)
         if (seen := self._seen((word, number))) is not None:
             return seen.job
-        submitted = read_object(self._folder / word / JOB) if word is not None else None
+        submitted = read_object(self._folder(word) / JOB) if word is not None else None
         return None if submitted is None else f"{submitted.get('job')}_{number}"
 
     def _end(self, key: str) -> Ended:

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from variations.sweeping.grid_jobs import (
     KnownRows,
     combinations,
     grid_row,
+    is_stored,
     name_faults,
     shared_folders,
     spelled_before,
@@ -160,7 +161,12 @@ def _composed(
     problems: list[str] = []
     failing: dict[str, list[str]] = {}  # rows by the fault that keeps them from being composed
     homes: dict[Path, list[str]] = {}  # the rows that are stored in each folder
-    spelled = _spellings(asked, KnownRows())
+    points = dict.fromkeys(point for _, _, point, _ in asked if point)
+    try:
+        spelled = _spellings(asked, points, KnownRows())
+    except ConfigError as error:  # a name is too long; others stand for them while other faults are looked for
+        problems += error.faults
+        spelled = {point: f"point{number}" for number, point in enumerate(points)}
     for row, reference, point, overrides in asked:
         try:
             config = compose_run(overrides)
@@ -247,10 +253,14 @@ def _reject_choices_of_rows(given: dict[str, Override]) -> None:
 
 
 def _spellings(
-    asked: Sequence[tuple[str, str, tuple[str, ...], list[str]]], stored: KnownRows
+    asked: Sequence[tuple[str, str, tuple[str, ...], list[str]]], points: Iterable[tuple[str, ...]], stored: KnownRows
 ) -> dict[tuple[str, ...], str]:
-    """How the store spells the points of a crossed table, if an older version named a row there in another way."""
-    usual = {point: grid_row(point, point) for _, _, point, _ in asked if point}
+    """How the store spells the points of a crossed table, if an older version named a row there in another way.
+
+    Raises:
+        ConfigError: A point is too long for a folder's name.
+    """
+    usual = {point: grid_row(point, point) for point in points}
     found: dict[tuple[str, ...], str] = {}
     for _, _, point, overrides in asked:
         if not point or point in found:
@@ -261,7 +271,7 @@ def _spellings(
         except ConfigError:  # told where the row is made
             continue
         start = crossed_name(variation.row or "", "")
-        if run_folder(config).parent.exists():
+        if is_stored(run_folder(config).parent):
             found[point] = usual[point]
         elif not variation.reuse:
             names = [name.removeprefix(start) for name in stored.names(config) if name.startswith(start)]

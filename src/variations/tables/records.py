@@ -5,6 +5,8 @@
         baselines.json                        BLEU of what needs no training, on each translated set
         hypotheses/<set>.hyp.gz .src.gz .ref.gz
 
+Other files in its folder, such as notes, are its user's, and stay when it is replaced.
+
 A record has no checkpoints, logs, leases or attention maps. Paths and the name of the machine, and what looks like a
 secret, are removed. Sentences of corpora that we may not publish are left out: for their sets, a record contains the
 hypotheses, the hash of the references (`<set>.ref.sha256`), and the counts for each sentence from which every form of
@@ -12,7 +14,6 @@ BLEU is computed (`<set>.<score>.counts.npy.gz`). Tables and tests need no more.
 """
 
 import fcntl
-import hashlib
 import os
 import re
 import secrets
@@ -53,6 +54,8 @@ from variations.tasks.sequences.stored import packed
 
 OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log.txt", "lease-*.json")
 """What a run's folder has and a record has not."""
+OWN = re.compile(r"(config\.yaml|(status|result|environment|baselines)\.json|metrics\.jsonl\.gz|\w+\.py|hypotheses/.+)")
+"""Paths of files that a record may have written; others in its folder are its user's, and stay."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
 DOCUMENTS = 20_000
@@ -368,8 +371,12 @@ def _replace(home: Path, files: Mapping[str, Any]) -> bool:
                 write_yaml(path, content)
             else:
                 write_json(path, content)
-        if _digest(fresh) == _digest(home):
+        own, kept = _own(home, files)
+        if home.is_dir() and own == files.keys() and all(_equal(fresh / name, home / name) for name in own):
             return False
+        for name in kept:
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(home / name, fresh / name, follow_symlinks=False)
         former = fresh.with_suffix(".old")
         if home.exists():
             home.rename(former)
@@ -380,10 +387,13 @@ def _replace(home: Path, files: Mapping[str, Any]) -> bool:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _digest(folder: Path) -> str | None:
-    if not folder.is_dir():
-        return None
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+def _own(home: Path, files: Collection[str]) -> tuple[set[str], set[str]]:
+    """The files in the folder of a record that belong to it, and those that its user has put there."""
+    paths = (path for path in home.rglob("*") if path.is_file() or path.is_symlink())
+    found = {path.relative_to(home).as_posix(): path.name for path in paths}
+    own = {name for name, last in found.items() if name in files or (last[0] != "." and OWN.fullmatch(name))}
+    return own, found.keys() - own
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return one.read_bytes() == other.read_bytes()

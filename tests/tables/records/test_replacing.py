@@ -36,6 +36,29 @@ def test_records_are_replaced_only_where_the_run_has_changed(
     assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]
 
 
+def test_files_that_a_user_has_put_into_a_record_stay_and_do_not_count_as_a_change(
+    put: Put, store: Path, tmp_path: Path
+) -> None:
+    put("base", 1, 3)
+    sweep = define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=tmp_path, store=store)
+    records = tmp_path / "records"
+    home = records / "papers/base/seed1"
+    record(sweep, store, records)
+    mine = {home / ".DS_Store": "icons", home / "hypotheses/.DS_Store": "more", home / "notes/why.md": "because"}
+    for path, text in mine.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (home / "notes/link").symlink_to("why.md")
+    assert record(sweep, store, records).unchanged == ["papers/base/seed1"]
+    former = home / "hypotheses/older.hyp.gz"  # of a set that the run no longer has
+    former.write_bytes(b"")
+    put("base", 1, 5)
+    assert list(record(sweep, store, records).replaced) == ["papers/base/seed1"]
+    assert {path: path.read_text() for path in mine} == mine
+    assert (home / "notes/link").readlink() == Path("why.md") and not former.exists()
+    assert record(sweep, store, records).unchanged == ["papers/base/seed1"]
+
+
 @pytest.mark.slow
 def test_a_record_of_another_configuration_is_left_unless_it_is_to_be_replaced(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
