@@ -23,8 +23,7 @@ WIDEST = 66
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted); "
     "hydra/launcher=slurm or ray: on a cluster",
-    "--cfg job": "print the configuration instead of running it, with --multirun that of each row "
-    "(--resolve also resolves interpolations)",
+    "--cfg job": "print the configuration instead of running it{} (--resolve also resolves interpolations)",
     "--info defaults": "print the files that the configuration is composed from",
     "--config-dir DIR": "also look for groups in DIR",
     "--shell-completion install=bash": 'Tab completion in bash: eval "$(COMMAND --shell-completion install=bash)"',
@@ -42,7 +41,9 @@ def help_text(
     if groups := _groups(config_name):
         parts.append("\n".join(["Groups, and their options (* is the default):", *groups]))
     parts.append("\n".join(["Keys:", *_keys(schema)]))
-    flags = [f"  {name:<33} {text}" for name, text in FLAGS.items() if multirun or name != "--multirun"]
+    of_rows = ", with --multirun that of each row" if multirun else ""
+    told = {name: text.format(of_rows) for name, text in FLAGS.items() if multirun or name != "--multirun"}
+    flags = [f"  {name:<33} {text}" for name, text in told.items()]
     parts.append("\n".join(["Flags:", *flags]))
     return "\n\n".join(parts) + "\n"
 

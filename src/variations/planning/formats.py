@@ -13,7 +13,7 @@ from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
-from variations.store.differences import differences, equal_rows
+from variations.store.differences import differences, equal_rows, foreseen
 from variations.store.row_files import replaced
 from variations.sweeping.local import on_gpus
 from variations.system.errors import UserError
@@ -383,8 +383,10 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
         ),
     ]
     rows = [line.row for line in lines if line.row.launches and not line.row.reuses]
-    configs = {row.definition.row: filled(asdict(row.config)) for row in rows if row.config is not None}
-    return [*_bases(lines), *equal_rows(configs), *replaced(configs), *(remark for applies, remark in told if applies)]
+    configs = {row.definition.row: row.config for row in rows if row.config is not None}
+    whole = {name: filled(asdict(config)) for name, config in configs.items()}
+    of_rows = [*equal_rows(whole), *replaced(whole), *foreseen(configs)]
+    return [*_bases(lines), *of_rows, *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 from variations.configuration.compose import to_dict
 from variations.configuration.rules import Fault
+from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named, task_of
 from variations.store.identity import covered, defaults, flatten, is_incidental
 
@@ -80,6 +81,19 @@ def _counting(config: Mapping[str, Any], values: Mapping[str, Any]) -> Callable[
     if not config.get("callbacks"):  # early stopping, for one, acts on validations
         silent |= {"trainer.val_every", *task.silent}
     return lambda key: not is_incidental(key, config) and not covered(key, silent)
+
+
+def foreseen(configs: Mapping[str, Any]) -> list[str]:
+    """A sentence for whatever is known before training about the results of some rows.
+
+    Args:
+        configs: The typed configuration of each row, by its name.
+    """
+    rows: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        for text in named(config.task).foreseen(config):
+            rows.setdefault(text, []).append(name)
+    return [f"{shortened(names, ', ')}: {text}." for text, names in rows.items()]
 
 
 def idle(typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:

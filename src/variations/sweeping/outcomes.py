@@ -2,17 +2,18 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from variations.configuration.compose import to_dict
 from variations.configuration.foreign import filled
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named, task_of
 from variations.store.contents import refuse_damaged, score
-from variations.store.differences import equal_rows
+from variations.store.differences import equal_rows, foreseen
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder, Status, workplace
@@ -217,13 +218,14 @@ def _named(outcomes: Sequence[Outcome]) -> str:
 
 
 def idle_rows(outcomes: Iterable[Outcome]) -> list[str]:
-    """Warnings about rows that train equal networks, and about values in their files that have been replaced."""
-    configs: dict[str, Mapping[str, Any]] = {}
+    """Warnings about rows that train equal networks, values of their files that are replaced, and what is foreseen."""
+    configs: dict[str, RunConfig] = {}
     for outcome in outcomes:
         config, row = outcome.job.config, outcome.job.row
         if row not in configs and not (config.sweep.reuse and config.variation.reuse):
-            configs[row] = filled(to_dict(config))
-    return [*equal_rows(configs), *replaced(configs)]
+            configs[row] = config
+    whole = {row: filled(to_dict(config)) for row, config in configs.items()}
+    return [*equal_rows(whole), *replaced(whole), *foreseen(configs)]
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:

@@ -46,19 +46,19 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     return found
 
 
-def about(table: Table) -> dict[str, set[str]]:
-    """The remarks that explain single columns, with the keys of these."""
+def about(table: Table) -> dict[str, list[set[str]]]:
+    """The remarks that explain single columns, with sets of their keys, of each of which one must be shown."""
     measures = {measure.key for measure in table.columns}
     found = {text: {*names} for text, names in named(table).items()}
-    found |= _published(table) | _costs(table)
+    found |= _costs(table)
     found |= {text: measures | {"delta"} for text in _spread(table)}
     found |= {text: set(DIFFERENCES) for text in (*_tests(table, None), *_unjudged(table))}
     of_flops = ((text, labels) for text, labels in of_lines(table).items() if text.startswith(": FLOPs "))
     found |= {"; ".join(labels) + text: {"flops"} for text, labels in of_flops}
     for agreement in table.agreements:
-        ours = {agreement.measure, *(DIFFERENCES if agreement.measure == table.primary.key else ())}
-        found[agreement.sentence(table.task)] = ours | _columns_of(agreement.published)
-    return found
+        compared = {f"against_published.{agreement.measure}"}
+        found[agreement.sentence(table.task)] = _columns_of(agreement.published) | compared
+    return {text: [keys] for text, keys in found.items()} | _published(table)
 
 
 def named(table: Table) -> dict[str, dict[str, str]]:
@@ -136,22 +136,23 @@ def _conventions(table: Table) -> dict[str, list[Measure]]:
     return {f"{', '.join(item.label for item in group)}: {text}.": group for text, group in found.items()}
 
 
-def _published(table: Table) -> dict[str, set[str]]:
-    """What the published figures are: sentences, with the keys of the columns that each explains."""
+def _published(table: Table) -> dict[str, list[set[str]]]:
+    """What the published figures are: sentences, with the keys of the columns that each explains, as in `about`."""
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
-    found = {}
+    found: dict[str, list[set[str]]] = {}
     for key in keys:
         kind = table.task.published(key)
         if kind.text and not table.part(key):
             ours = [measure for measure in table.columns if measure.key in kind.measures[:1]]
             noted = any(key in line.published and line.row.definition.note for line in table.lines)
             but = ", except where a row's footnote says otherwise" if noted else ""
-            compared = {f"against_published.{measure}" for measure in kind.measures}
-            found[f"Published {kind.label}: {kind.text}, {kind.convention}."] = _columns_of(key) | compared
+            columns = _columns_of(key) | {f"against_published.{measure}" for measure in kind.measures}
+            found[f"Published {kind.label}: {kind.text}, {kind.convention}."] = [columns]
             for measure in ours:
-                found[f"Measured in the same way as the published {kind.label}{but}: {measure.label}."] = {measure.key}
+                text = f"Measured in the same way as the published {kind.label}{but}: {measure.label}."
+                found[text] = [{measure.key}, columns]
     if "params_millions" in keys:
-        found["Published parameters are in millions, as printed."] = _columns_of("params_millions")
+        found["Published parameters are in millions, as printed."] = [_columns_of("params_millions")]
     return found
 
 

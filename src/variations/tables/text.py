@@ -46,8 +46,9 @@ class Grid:
     notes: list[tuple[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
-    about: dict[str, set[str]] = field(default_factory=dict)
-    """Keys of the columns that a remark explains; other remarks are about the whole table."""
+    about: dict[str, list[set[str]]] = field(default_factory=dict)
+    """Keys of the columns that a remark explains, in sets; it is for tables that show a column of each set. Other
+    remarks are about the whole table."""
     named: dict[str, dict[str, str]] = field(default_factory=dict)
     """Keys and names of the columns with whose names a remark begins, as in `test BLEU, dev BLEU: …`."""
 
@@ -95,7 +96,7 @@ def select(grid: Grid, keys: Sequence[str]) -> Grid:
         remarks=[
             _of_shown(text, grid.named.get(text, {}), keys)
             for text in grid.remarks
-            if text not in grid.about or grid.about[text].intersection(keys)
+            if all(columns.intersection(keys) for columns in grid.about.get(text, ()))
         ],
     )
 

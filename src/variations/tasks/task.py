@@ -111,6 +111,10 @@ class Task(Configured, Protocol):
             off |= switched_off(["recipe.average_every"], "recipe.average", "recipe.average=1 averages nothing")
         return off
 
+    def foreseen(self, config: Any) -> list[str]:
+        """What limits the result of a run and is known before it is trained: clauses, to follow its row and a colon."""
+        return []
+
     def profile(self, config: Any, device: str) -> Mapping[str, str]:
         """The task's choices for this device, as text by topic."""
         return {}

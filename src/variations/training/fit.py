@@ -69,6 +69,8 @@ def fit(
     data.setup()
     if processes.global_rank() == 0:
         _keep_facts(config, folder, data, chosen)
+        for text in task.foreseen(config):
+            log.warning("%s: %s.", label(config, folder), text)
     # The initial weights depend only on the seed, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)

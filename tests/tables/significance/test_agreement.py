@@ -14,6 +14,7 @@ from variations.tables.correlation import ranks, spearman
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement
 from variations.tables.table import Table, build
+from variations.tables.text import select
 from variations.tasks.translation.task import TASK
 
 
@@ -48,10 +49,14 @@ def test_published_and_measured_differences_are_ranked_even_on_other_data(
     (found,) = table.agreements
     assert (found.published, found.measure, found.rows) == ("dev_bleu", "dev.bleu", ("a", "b", "c", "d"))
     assert found.rho == pytest.approx(0.8)
-    assert (
+    told = (
         "Published dev BLEU and measured dev BLEU: rank correlation of differences from the base row "
         "ρ = 0.80 (Spearman, n = 4 rows)."
-    ) in table.remarks
+    )
+    assert told in table.remarks
+    grid = lay_out(table)
+    assert told in select(grid, ["published.dev_bleu"]).remarks
+    assert not any("ublished" in text for text in select(grid, ["dev.bleu", "delta", "seeds"]).remarks)
 
 
 def test_no_differences_of_published_costs_are_taken(conf: Path, store: Path) -> None:

@@ -12,12 +12,15 @@ import torch
 from suite import sampled
 from torch.utils.flop_counter import FlopCounterMode
 
+from variations.commands.plan import PlanConfig, render
 from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
 from variations.models.memory.scan import GRUScan, LSTMScan
 from variations.models.memory.stories import LOST
 from variations.store.ledger import RunFolder
+from variations.sweeping.jobs import expand
+from variations.sweeping.outcomes import Outcome, idle_rows
 from variations.system.errors import DataError, Interrupted, RunFailedError, UserError
 from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
@@ -26,6 +29,7 @@ from variations.tasks.question_answering.experiment import IN_PLACE, QuestionAns
 from variations.tasks.question_answering.pictures import Reading, heat_map, reading
 from variations.tasks.question_answering.task import TASK
 from variations.tasks.question_answering.training import answers
+from variations.tasks.question_answering.task import TASK, updates_of_epoch
 from variations.training import checkpoints, memory
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -329,12 +333,41 @@ def test_an_update_that_is_split_for_memory_is_the_same(tmp_path: Path, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epochs", "told"), [(1, False), (2, True)])
-def test_a_run_that_ends_within_its_linear_start_says_so(epochs: int, told: bool, tmp_path: Path) -> None:
+def test_a_run_that_ends_within_its_linear_start_says_so(
+    epochs: int, told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """An epoch has four batches."""
     words = ["trainer.max_steps=5", f"recipe.linear_epochs={epochs}", "logger=none", f"runs={tmp_path}"]
     result = RunFolder(execute(config(*words))).result() or {}
     text = "training ended within its linear start (8 updates), so it was tested without the softmax over memories"
     assert result.get("remarks", []) == [text] * told
+    before = "seed 1: training ends within the linear start (8 updates), so the network will be tested without"
+    assert sum(before in message for message in caplog.messages) == told
+
+
+@pytest.mark.slow
+def test_plan_and_sweep_say_which_rows_will_end_within_their_linear_start(tmp_path: Path) -> None:
+    words = [*TINY, "trainer.max_steps=5", "recipe.linear_epochs=0,1,2,3", f"runs={tmp_path}"]
+    clauses = [
+        f"training ends within the linear start ({4 * epochs} updates), so the network "
+        "will be tested without the softmax over memories: raise trainer.max_steps, or lower recipe.linear_epochs."
+        for epochs in (2, 3)
+    ]
+    jobs = expand(words)
+    found = [f"{job.row}: {clause}" for job, clause in zip(jobs[2:], clauses, strict=True)]
+    assert idle_rows(map(Outcome.of, jobs)) == found
+    told = json.loads(render(words, PlanConfig(format="json", measure=False)))["remarks"]
+    assert [text for text in told if "linear start" in text] == found
+    assert idle_rows(Outcome.of(job) for job in expand([*words, "debug=limit"])) == []  # twenty updates on purpose
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["data.joint=true"], ["data.toy_questions=83", "data.valid=0.33"], ["recipe.batch_size=512"]]
+)
+def test_the_configuration_tells_the_updates_of_an_epoch(words: list[str]) -> None:
+    data = QuestionAnsweringData(config(*words))
+    data.setup()
+    assert updates_of_epoch(config(*words)) == data.batches()
 
 
 @pytest.mark.slow

@@ -27,6 +27,8 @@ OWN_KEYS = {
     "transformer": ("layers", "h"),
 }
 """Keys of `model` that only some kinds have."""
+OF_TASK = {"1k": 1000, "10k": 10_000}
+"""Training questions of each bAbI task, validation included."""
 ALWAYS_UNUSED = {
     **switched_off(
         ["trainer.limit_test", "trainer.limit_val_batches"],
@@ -96,6 +98,16 @@ class QuestionAnswering(Measures):
             return off | switched_off(["recipe.lr"], "recipe.linear_epochs", reason)
         reason = "it is the rate with recipe.linear_epochs"
         return off | switched_off(["recipe.linear_lr"], "recipe.linear_epochs", reason)
+
+    def foreseen(self, config: QuestionAnsweringConfig) -> list[str]:
+        """That training ends within the linear start, except in quick checks, which make few updates on purpose."""
+        start = config.recipe.linear_epochs * updates_of_epoch(config)
+        if config.debug.name or config.trainer.max_steps >= start:
+            return []
+        return [
+            f"training ends within the linear start ({start:,} updates), so the network will be tested without the "
+            "softmax over memories: raise trainer.max_steps, or lower recipe.linear_epochs"
+        ]
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`; a network of another package: the class, `["MyReader", "babi"]`."""
@@ -225,6 +237,14 @@ class QuestionAnswering(Measures):
         """Restarts, and where the FLOPs come from."""
         parameters = f"Parameters are {self.parameters_counted}."
         return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
+
+
+def updates_of_epoch(config: QuestionAnsweringConfig) -> int:
+    """Number of updates in an epoch, if each task has the number of training questions that its corpus should have."""
+    data = config.data
+    questions = OF_TASK[data.questions] if data.kind == "babi" else data.toy_questions
+    kept = (questions - int(questions * data.valid)) * (len(data.tasks) if data.joint else 1)
+    return max(1, kept // config.recipe.batch_size)
 
 
 def _card(folder: RunFolder) -> dict[str, Any]:
