@@ -27,9 +27,8 @@ from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import IN_PLACE, QuestionAnsweringExperiment
 from variations.tasks.question_answering.pictures import Reading, heat_map, reading
-from variations.tasks.question_answering.task import TASK
-from variations.tasks.question_answering.training import answers
 from variations.tasks.question_answering.task import TASK, updates_of_epoch
+from variations.tasks.question_answering.training import answers
 from variations.training import checkpoints, memory
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
