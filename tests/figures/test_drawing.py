@@ -341,7 +341,7 @@ def test_a_row_whose_losses_are_not_comparable_is_named_below_its_curve():
 def test_seeds_that_were_not_trained_alike_are_named_below_their_curve():
     lines = [measured(step) | {"dev/nll": 2.0, "train/nll": 2.1} for step in (100, 200)]
     row = TracedRow("b", "B", None, {1: lines}, {1: {}}, mixed=True)
-    note = "Seeds that were not trained alike: those of B."
+    note = "Seeds that were not trained or validated alike: those of B."
     assert learning_curves([row], "dev/bleu").get_supxlabel().endswith(note)
     assert loss_against_loss([row], 0.0).get_supxlabel().endswith(note)
 

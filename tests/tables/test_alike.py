@@ -13,7 +13,7 @@ from variations.configuration.tasks import named
 from variations.store.inputs import other_texts
 from variations.store.row_files import fingerprint, shaping
 from variations.store.rows import define
-from variations.tables.alike import other_validations
+from variations.tables.alike import mixed_validations, other_validations
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
@@ -464,6 +464,21 @@ def test_validations_of_other_sentences_are_told(
     told = other_validations(row, base) or ""
     assert [key.replace("__", ".") in told for key in changes] == [True] * len(changes)
     assert bool(told) == bool(changes)
+
+
+def test_seeds_whose_validations_cover_other_sentences_are_told(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    for row in ("base", "A_h16"):
+        make_run("papers", row, 1, 30.0)
+    make_run("papers", "base", 2, 30.0)
+    make_run("papers", "A_h16", 2, 31.0, config=configuration(trainer__val_bleu=9))
+    base, row = (line.row for line in read(seeds=[1, 2]).lines[:2])
+    usual = configuration()["trainer"]["val_bleu"]
+    assert (mixed_validations(base), mixed_validations(row)) == (None, f"trainer.val_bleu {usual} or 9")
+    words = f"were not validated alike (trainer.val_bleu {usual} or 9): not compared"
+    assert other_validations(row, base) == f"its seeds {words}"
+    assert other_validations(base, row) == f"the seeds of its base row {words}"
 
 
 def test_test_losses_of_a_part_of_the_test_set_are_not_compared_with_those_of_another(

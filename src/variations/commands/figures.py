@@ -129,7 +129,7 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Rows and runs that cannot be drawn are named and left out."""
     from variations.figures.traces import TracedRow, is_averaged, with_tokens
-    from variations.tables.alike import edited_between, other_overrides, other_validations
+    from variations.tables.alike import edited_between, mixed_validations, other_overrides, other_validations
     from variations.tables.collect import collect, of_other_task, table_task
     from variations.tables.line import NOT_TRAINED
     from variations.tables.table import LOSS, caveats, incomparable, other_loss, unlike, why_untrained
@@ -174,7 +174,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
             uncompared,
             other_losses,
             other_objective,
-            bool(unlike(row)),
+            bool(unlike(row) or mixed_validations(row)),
             any(is_averaged(run.config) for run in row.runs),
         )
     if 0 < len(unmeasured) < len(collected):

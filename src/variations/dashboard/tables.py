@@ -6,7 +6,7 @@ from typing import Any
 from variations.dashboard.payload import sweeps as payload
 from variations.store.differences import each_in_words, symbol, varied
 from variations.store.hidden import clean, without_secrets
-from variations.tables.alike import other_validations
+from variations.tables.alike import mixed_validations, other_validations
 from variations.tables.footnotes import convention
 from variations.tables.grid import AGREEING, lay_out
 from variations.tables.line import Agreement, Line, Table
@@ -91,6 +91,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "not_compared": line.uncompared,
         "not_compared_in": dict(line.uncompared_in),
         "other_validations": other_validations(line.row, base.row) if base else None,
+        "mixed_validations": mixed_validations(line.row),
         "not_trained": line.untrained,
         "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,

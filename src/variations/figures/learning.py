@@ -152,7 +152,9 @@ def _averaged(rows: Sequence[TracedRow]) -> list[str]:
 
 def _unlike(rows: Sequence[TracedRow]) -> list[str]:
     found = [row.label for row in rows if row.mixed]
-    return [f"Seeds that were not trained alike: those of {'; '.join(map(plain, found))}."] if found else []
+    return (
+        [f"Seeds that were not trained or validated alike: those of {'; '.join(map(plain, found))}."] if found else []
+    )
 
 
 def _apart(rows: Sequence[TracedRow], metric: str) -> list[str]:

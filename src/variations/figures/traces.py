@@ -38,7 +38,7 @@ class TracedRow:
     other_objective: str | None = None
     """Why even its training loss cannot be compared with that of its base row."""
     mixed: bool = False
-    """Whether its seeds were not trained alike."""
+    """Whether its seeds were not trained or not validated alike."""
     averaged: bool = False
     """Whether the moving average of its weights is tested; measurements during training are of the current weights."""
 

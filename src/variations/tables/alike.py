@@ -213,10 +213,26 @@ def _keys(line: str) -> list[str]:
 
 def other_validations(row: Row, base: Row) -> str | None:
     """A note if the dev scores of two rows' curves are of different sentences or trees; None if not."""
-    of_dev = [key for key in task_of(base.config).tested_keys if key != "data.test"]
-    ours, theirs = (
-        validated_on(side.config) | values_of(side.config, ["trainer.val_bleu", *of_dev]) for side in (row, base)
-    )
+    for told, side in (("its seeds", row), ("the seeds of its base row", base)):
+        if words := mixed_validations(side):
+            return f"{told} were not validated alike ({words}): not compared"
+    ours, theirs = map(_validated, (row.config, base.config))
     keys = [key for key in ours if key in theirs and ours[key] != theirs[key]]
     words = ", ".join(f"{key} {as_typed(theirs.get(key))}→{as_typed(ours.get(key))}" for key in keys)
     return f"its validations are not those of its base row ({words}): not compared" if keys else None
+
+
+def mixed_validations(row: Row) -> str | None:
+    """The keys by which the dev scores of a row's seeds are of different sentences or trees; None if they are not."""
+    found: dict[str, list[str]] = {}
+    for config in [run.config for run in row.runs if run.config]:
+        for key, value in _validated(config).items():
+            values = found.setdefault(key, [])
+            values += [as_typed(value)] if as_typed(value) not in values else []
+    return ", ".join(f"{key} {' or '.join(values)}" for key, values in found.items() if len(values) > 1) or None
+
+
+def _validated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, with values, that decide what the validations of a run cover."""
+    of_dev = [key for key in task_of(config).tested_keys if key != "data.test"]
+    return validated_on(config) | values_of(config, ["trainer.val_bleu", *of_dev])

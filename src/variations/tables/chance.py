@@ -17,7 +17,7 @@ from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.system.rounding import decimal
-from variations.tables.collect import Row, SeedRun
+from variations.tables.collect import Row, SeedRun, trained_since
 from variations.tables.resampling import SEED, Items, NoSpreadError, Resampled, UndefinedError
 from variations.tables.significance import Comparison, across_restarts, across_seeds, paired_tests, refuse_constant
 from variations.tasks.base import Measure, Restarts, TestedRun
@@ -205,7 +205,7 @@ class Tester:
             if isinstance(alone := tests[0], NoSpreadError):
                 raise alone
             return RowTest(self.measure.key, alone[0], seeds)
-        paired = all(_network(ours) == _network(theirs) for ours, theirs in pairs)
+        paired = all(_same_network(ours, theirs) for ours, theirs in pairs)
         across = across_seeds(systems, bases, aggregate, resampled=known, paired=paired, **options)
         return RowTest(self.measure.key, across, seeds)
 
@@ -247,10 +247,26 @@ def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
     return None
 
 
+def _same_network(ours: SeedRun, theirs: SeedRun) -> bool:
+    """Whether two runs test the weights of one training."""
+    if _network(ours) != _network(theirs):
+        return False
+    pairs = ((ours, theirs), (theirs, ours))
+    return not any(
+        source.folder and run.folder and trained_since(RunFolder(source.folder), RunFolder(run.folder))
+        for run, source in pairs
+        if run.result.get("reused") and not source.result.get("reused")
+    )
+
+
 def _network(run: SeedRun) -> tuple[str, int, int]:
     """Row, seed and attempt of the training whose weights a run tests: its own, or those that it reused."""
-    source = RunFolder(str(run.result.get("reused") or run.folder))
-    return source.row, run.seed, source.attempt
+    if reused := run.result.get("reused"):
+        source = RunFolder(str(reused))
+        return source.row, run.seed, source.attempt
+    own = RunFolder(run.folder or Path())
+    status = own.status()  # a record's folder does not name the attempt
+    return own.row, run.seed, status.attempt if status else own.attempt
 
 
 def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:

@@ -314,6 +314,12 @@ def gpu(run: SeedRun) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def trained_since(source: RunFolder, run: RunFolder) -> bool:
+    """Whether a network has been trained anew in its folder since another run tested its weights."""
+    now, then = source.status(), run.status()
+    return now is not None and then is not None and (now.started or "") > (then.updated or "~")
+
+
 def trained_itself(result: Mapping[str, Any]) -> bool:
     """Whether a run has the costs in its result by itself: it was not copied, and tests no other run's weights."""
     return not (result.get("reused") or result.get("copied"))

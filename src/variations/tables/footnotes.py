@@ -13,7 +13,7 @@ from variations.store.rows import in_short
 from variations.system.errors import UserError
 from variations.system.quantities import hours_name
 from variations.tables.alike import edited_between, other_project_code
-from variations.tables.collect import gpu, strangers
+from variations.tables.collect import gpu, strangers, trained_since
 from variations.tables.line import Line, Table
 from variations.tables.text import DIFFERENCES
 from variations.tasks.base import Measure
@@ -345,8 +345,8 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                 continue
             source = RunFolder(str(run.result["reused"]))
             folder = shown.get((source.row, run.seed))
-            status, own = (RunFolder(each).status() if each else None for each in (folder, run.folder))
-            if status is None:
+            status = RunFolder(folder).status() if folder else None
+            if folder is None or status is None:
                 continue
             if status.attempt != source.attempt:
                 former, now = source.attempt, status.attempt
@@ -356,7 +356,7 @@ def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
                     f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights, if both are "
                     "trained alike.",
                 )
-            elif own is not None and (status.started or "") > (own.updated or "~"):
+            elif run.folder and trained_since(RunFolder(folder), RunFolder(run.folder)):
                 yield line, f", seed {run.seed}: {source.row}, whose weights it tests, has been trained again since."
 
 

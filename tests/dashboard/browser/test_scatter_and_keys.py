@@ -92,7 +92,7 @@ def test_curves_of_other_dev_sentences_and_unlike_seeds_are_named(tab: Any, serv
         browser_store.write(tmp_path, row, seed, sweep="words", **changes)
     tab.open(serve(tmp_path), view="curves", metric="dev/bleu")
     tab.page.locator("#apart", has_text="Not comparable with the base row: part.").wait_for()
-    assert "Seeds that were not trained alike: those of mixed." in tab.page.locator("#apart").inner_text()
+    assert "Seeds that were not trained or validated alike: those of mixed." in tab.page.locator("#apart").inner_text()
 
 
 def test_finished_runs_without_the_measure_are_not_called_unfinished(tab: Any, serve: Any, tmp_path: Path) -> None:

@@ -80,6 +80,31 @@ def test_seeds_are_paired_exactly_if_both_rows_test_the_same_networks(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reused", "attempt", "started", "paired"),
+    [
+        ("seed{}-attempt2", 2, None, True),
+        ("seed{}", 2, None, False),  # the base row has been trained again
+        ("seed{}", 1, None, True),
+        ("seed{}", 1, "9999-01-01T00:00:00+00:00", False),  # trained anew in its folder since
+    ],
+)
+def test_in_records_seeds_are_paired_by_the_attempts_that_their_status_names(
+    reused: str, attempt: int, started: str | None, paired: bool, put: Any, read: Callable[..., Table], store: Path
+) -> None:
+    """The folder of a record is seed<k>, whatever attempt it is of."""
+    for seed in (1, 2):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05, reused=f"../../base/{reused.format(seed)}")
+        path = store / "papers" / "base" / f"seed{seed}" / "status.json"
+        status = json.loads(path.read_text()) | {"attempt": attempt} | ({"started": started} if started else {})
+        path.write_text(json.dumps(status))
+    test = read(seeds=(1, 2)).lines[1].test
+    assert test is not None
+    assert test.across.paired is paired
+
+
+@pytest.mark.slow
 def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     put: Callable[..., list[str]], read: Callable[..., Table], store: Path
 ) -> None:

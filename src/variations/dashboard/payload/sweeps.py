@@ -142,6 +142,8 @@ class Row(TypedDict):
     """The same for each measure to which it applies; `dev_nll` stands for all losses."""
     other_validations: str | None
     """Why dev scores during training are not those of the same sentences as the base row's."""
+    mixed_validations: str | None
+    """The keys by which those of the row's seeds are of different sentences."""
     not_trained: str | None
     """Why the row counts as not trained."""
     unlike: str | None
