@@ -14,6 +14,7 @@ import torch
 import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
+from variations.commands.console import VERBS
 from variations.commands.dashboard import DashboardConfig
 from variations.configuration.schema import SearchConfig
 from variations.configuration.tasks import BUILT_IN, schema_of
@@ -68,6 +69,11 @@ def choices(key: str) -> tuple[str, ...] | None:
 
 def pairs() -> list[tuple[str, str]]:
     return SYMBOL_LINK.findall((ROOT / "docs" / "paper.md").read_text(encoding="utf-8"))
+
+
+def test_the_page_of_commands_has_the_list_of_the_help() -> None:
+    listed = [f"{verb:<13} {text}" for verb, text in VERBS.items()]
+    assert "```text\n" + "\n".join(listed) + "\n```" in (ROOT / "docs/commands.md").read_text(encoding="utf-8")
 
 
 def test_paper_maps_both_papers_to_code() -> None:
