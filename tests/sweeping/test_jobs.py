@@ -392,6 +392,7 @@ def test_names_that_are_too_long_are_told_once_and_with_the_other_faults(words: 
     assert sum("longer than a folder's name may be" in fault for fault in told.value.faults) == 1
 
 
+@pytest.mark.slow
 def test_rows_that_test_each_others_weights_are_refused(config_dir: Path) -> None:
     folder = config_dir / "variation/mine"
     folder.mkdir(parents=True)

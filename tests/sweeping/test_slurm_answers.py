@@ -259,6 +259,20 @@ def test_a_store_in_which_slurms_files_cannot_be_written_is_told_in_one_sentence
     assert pool._watched == {} and pool.alive(key) is None
 
 
+def test_an_sbatch_that_cannot_be_started_is_not_called_a_full_store(
+    sbatch: Callable[..., Sbatch], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = pool_of(sbatch(), tmp_path, [])
+    pool.submit(PooledRun(tmp_path / "run", "a-seed1"))
+
+    def gone(batch: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "sbatch")
+
+    monkeypatch.setattr(pool, "_sbatch", gone)
+    with pytest.raises(UserError, match=r"^sbatch cannot be started: No such file or directory\.$"):
+        pool.ended()
+
+
 @pytest.mark.slow
 def test_ctrl_c_during_sbatch_leaves_no_job_behind(sbatch: Callable[..., Sbatch], rows: Any, tmp_path: Path) -> None:
     slurm_, said = sbatch(KeyboardInterrupt()), list[str]()

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -194,11 +195,34 @@ def test_processes_that_find_the_input_wrong_end_in_the_error_of_one_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = RunFolder(tmp_path / "run").create(asdict(TranslationConfig()))
-    (folder.path / ".failure").write_text("rank 1: bad.txt, line 1: a bracket that is never closed")
-    monkeypatch.setattr(processes, "run_ranks", lambda *_: ExitCode.USAGE)
+    failure = folder.path / ".failure"
+    failure.write_text("rank 0: of an earlier start")
+
+    def ranks(*_: object) -> int:
+        with failure.open("x") as file:
+            file.write("rank 1: bad.txt, line 1: a bracket that is never closed")
+        return ExitCode.USAGE
+
+    monkeypatch.setattr(processes, "run_ranks", ranks)
     with pytest.raises(UserError, match=r"^rank 1: bad\.txt, line 1: a bracket that is never closed$") as told:
         run._run_in_processes(TranslationConfig(), folder)
     assert (told.value.exit_code, folder.state()) == (ExitCode.USAGE, "failed")
+
+
+def test_after_wrong_input_another_machine_does_not_make_the_folder_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run").create(asdict(TranslationConfig()))
+
+    def ranks(*_: object) -> int:
+        shutil.rmtree(folder.path)  # as the first machine does
+        return ExitCode.USAGE
+
+    monkeypatch.setattr(processes, "run_ranks", ranks)
+    monkeypatch.setattr(processes, "node_rank", lambda _: 1)
+    with pytest.raises(UserError):
+        run._run_in_processes(TranslationConfig(), folder)
+    assert not folder.path.exists()
 
 
 def test_a_run_whose_processes_leave_no_result_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

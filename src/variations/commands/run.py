@@ -236,7 +236,6 @@ def _forget_last_attempt(folder: RunFolder) -> None:
     """Remove what a kill during a write has left."""
     for place in (folder.path, folder.hypotheses, folder.checkpoints):
         checksums.sweep(place)
-    (folder.path / ".failure").unlink(missing_ok=True)
 
 
 def _set_failed(folder: RunFolder, error: BaseException) -> None:
@@ -287,8 +286,10 @@ def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
 
 def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") -> None:
     """Start `run` once for each device; `lease` is the name of the one that is held for them."""
-    code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     first = processes.node_rank(config.trainer.nodes) == 0  # whose rank 0 writes the result
+    if first:
+        processes.forget_reason(folder.path)
+    code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
         status = folder.status()
         if first and status is not None and status.state == "running":  # the first process of all did not answer
@@ -296,9 +297,10 @@ def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") ->
         raise Interrupted(signal.Signals(code - 128))
     if code or (first and not folder.finished() and folder.state() != "pruned"):
         failure: UserError = processes.failure(folder.path, code)
-        if code == ExitCode.USAGE:  # as on one device, the input is wrong, and no run has failed
+        if code == ExitCode.USAGE:  # the input is wrong, as on one device, and no sweep tries the run again
             failure = UserError(processes.reason_of(folder.path, code))
-        folder.set_status("failed", str(failure))
+        if first or code != ExitCode.USAGE:  # after wrong input, the first machine may have removed a new folder
+            folder.set_status("failed", str(failure))
         raise failure
 
 

@@ -412,7 +412,7 @@ def _beat(lease: Lease, every: float, stop: threading.Event) -> None:
             continue
         if not held:
             what, code = "was taken over, because this process did not renew its lease in time", ExitCode.HELD
-            if not _numbers(lease.folder):
+            if not lease.folder.exists():
                 what, code = "was deleted while this process was using it", ExitCode.FAILED
             sys.stderr.write(f"error: {lease.folder} {what}.\n")
             sys.stderr.flush()

@@ -181,12 +181,14 @@ class SlurmPool:
     def _hand_over(self, batch: _Batch) -> None:
         self._withdraw(batch)
         try:
-            with told_if_unwritable(self._folder(batch.word), "; choose another place with runs=DIR."):
-                refusal = self._sbatch(batch)
-        except UserError:
+            refusal = self._sbatch(batch)
+        except OSError as error:
             self._withdraw(batch)
             self._forget(batch)
-            raise
+            if error.filename is None or self._store not in Path(os.fsdecode(error.filename)).parents:
+                raise UserError(f"sbatch cannot be started: {error.strerror or error}.") from error
+            with told_if_unwritable(self._folder(batch.word), "; choose another place with runs=DIR."):
+                raise
         if refusal is None:
             self._open.remove(batch)
             self._queue.asked = float("-inf")

@@ -190,6 +190,11 @@ def node_rank(nodes: int) -> int:
     return int(given)
 
 
+def forget_reason(folder: Path) -> None:
+    """Remove the reason why ranks of an earlier start failed."""
+    (folder / ".failure").unlink(missing_ok=True)
+
+
 def write_reason(folder: Path, reason: str) -> bool:
     """Record why this rank failed, for the process that started it. The first rank's reason is kept.
 

@@ -249,14 +249,15 @@ def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
 
 def _same_network(ours: SeedRun, theirs: SeedRun) -> bool:
     """Whether two runs test the weights of one training."""
-    if _network(ours) != _network(theirs):
+    again = _trained_again(ours, theirs) or _trained_again(theirs, ours)
+    return _network(ours) == _network(theirs) and not again
+
+
+def _trained_again(run: SeedRun, source: SeedRun) -> bool:
+    """Whether the source of a run that tests its weights has trained a network anew in the same folder since."""
+    if not run.folder or not source.folder or not run.result.get("reused") or source.result.get("reused"):
         return False
-    pairs = ((ours, theirs), (theirs, ours))
-    return not any(
-        source.folder and run.folder and trained_since(RunFolder(source.folder), RunFolder(run.folder))
-        for run, source in pairs
-        if run.result.get("reused") and not source.result.get("reused")
-    )
+    return trained_since(RunFolder(source.folder), RunFolder(run.folder))
 
 
 def _network(run: SeedRun) -> tuple[str, int, int]:

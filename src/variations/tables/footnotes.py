@@ -47,7 +47,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 
 
 def about(table: Table) -> dict[str, list[set[str]]]:
-    """The remarks that explain single columns, with sets of their keys, of each of which one must be shown."""
+    """The remarks about columns, with sets of their keys: of every set, at least one column must be shown."""
     measures = {measure.key for measure in table.columns}
     found = {text: {*names} for text, names in named(table).items()}
     found |= _costs(table)

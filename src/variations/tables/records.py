@@ -54,8 +54,11 @@ from variations.tasks.sequences.stored import packed
 
 OF_RUNS = ("checkpoints", "metrics.jsonl", "inputs.json", "subwords.model", "log.txt", "lease-*.json")
 """What a run's folder has and a record has not."""
-OWN = re.compile(r"(config\.yaml|(status|result|environment|baselines)\.json|metrics\.jsonl\.gz|\w+\.py|hypotheses/.+)")
-"""Paths of files that a record may have written; others in its folder are its user's, and stay."""
+OWN = re.compile(
+    r"config\.yaml|(status|result|environment|baselines)\.json|metrics\.jsonl\.gz|"
+    r"hypotheses/[^/.]+\.(((hyp|src|ref)\.gz)|ref\.sha256|npz|(\w+\.)?counts\.npy\.gz)"
+)
+"""Paths of files that any record may have written; others than these and its present ones are its user's, and stay."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
 DOCUMENTS = 20_000

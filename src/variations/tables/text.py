@@ -47,7 +47,7 @@ class Grid:
     remarks: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     about: dict[str, list[set[str]]] = field(default_factory=dict)
-    """Keys of the columns that a remark explains, in sets; it is for tables that show a column of each set. Other
+    """Of a remark about columns, sets of their keys: it stays only if at least one column of every set is shown. Other
     remarks are about the whole table."""
     named: dict[str, dict[str, str]] = field(default_factory=dict)
     """Keys and names of the columns with whose names a remark begins, as in `test BLEU, dev BLEU: …`."""

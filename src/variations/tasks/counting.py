@@ -16,7 +16,9 @@ def counted(task: Any, config: Any, *, memory: bool) -> Size:
     Raises:
         UserError: The data are missing or faulty; nothing is downloaded.
     """
-    data = task.rehearsal(config).data
+    if task.needs_download(config):
+        task.rehearsal(config)  # which says so
+    data = task.data(config)
     data.prepare_data()
     data.setup()
     experiment = task.experiment(config, data, "cpu")

@@ -106,12 +106,14 @@ class Loop(pl.Callback):
         self.interrupt.undefer()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, task: Any) -> None:
-        """Seed what callbacks draw from here on; this one is called first."""
-        seed_batch(task.seed(trainer.current_epoch, 0, of=2))
+        """Seed what the configuration's callbacks draw from here on; this one is called before them."""
+        if self.config.callbacks:
+            seed_batch(task.seed(trainer.current_epoch, 0, of=2))
 
     def on_train_batch_start(self, trainer: pl.Trainer, task: Any, batch: Any, batch_idx: int) -> None:
-        """Seed what callbacks draw before the batch, which is seeded again."""
-        seed_batch(task.seed(*task.place_of_batch(), of=1))
+        """Seed what they draw before the batch, which is seeded again."""
+        if self.config.callbacks:
+            seed_batch(task.seed(*task.place_of_batch(), of=1))
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After each update (not after each of its accumulated batches)."""

@@ -45,6 +45,7 @@ def test_files_that_a_user_has_put_into_a_record_stay_and_do_not_count_as_a_chan
     home = records / "papers/base/seed1"
     record(sweep, store, records)
     mine = {home / ".DS_Store": "icons", home / "hypotheses/.DS_Store": "more", home / "notes/why.md": "because"}
+    mine |= {home / "plot.py": "a drawing", home / "hypotheses/notes.md": "of sentences"}
     for path, text in mine.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

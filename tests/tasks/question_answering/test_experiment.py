@@ -113,6 +113,7 @@ def test_a_validation_is_the_mean_over_networks_as_its_convention_says() -> None
     assert "mean over networks (one for each task, or for all) and restarts" in str(TASK.measure("dev_nll").convention)
 
 
+@pytest.mark.slow
 def test_the_linear_start_ends() -> None:
     of = config("recipe.linear_epochs=2")
     data = QuestionAnsweringData(of)
@@ -340,16 +341,16 @@ def test_a_run_that_ends_within_its_linear_start_says_so(
     result = RunFolder(execute(config(*words))).result() or {}
     text = "training ended within its linear start (8 updates), so it was tested without the softmax over memories"
     assert result.get("remarks", []) == [text] * told
-    before = "seed 1: training ends within the linear start (8 updates), so the network will be tested without"
+    before = "seed 1: training ends within the linear start (8 updates), so no network learns with the softmax"
     assert sum(before in message for message in caplog.messages) == told
 
 
 @pytest.mark.slow
 def test_plan_and_sweep_say_which_rows_will_end_within_their_linear_start(tmp_path: Path) -> None:
-    words = [*TINY, "trainer.max_steps=5", "recipe.linear_epochs=0,1,2,3", f"runs={tmp_path}"]
+    words = [*TINY, "trainer.max_steps=8", "recipe.linear_epochs=0,1,2,3", f"runs={tmp_path}"]
     clauses = [
-        f"training ends within the linear start ({4 * epochs} updates), so the network "
-        "will be tested without the softmax over memories: raise trainer.max_steps, or lower recipe.linear_epochs."
+        f"training ends within the linear start ({4 * epochs} updates), so no network learns with the softmax "
+        "over memories: raise trainer.max_steps, or lower recipe.linear_epochs."
         for epochs in (2, 3)
     ]
     jobs = expand(words)

@@ -81,7 +81,8 @@ other overrides for one of them.
 The published size of a difference is not judged, only its sign and whether it reaches the margin, because no
 translation here is of the papers' corpora. A small grammar makes the sentences of the built-in corpus, and good models
 reach 90 to 99 BLEU. Dev losses are about 0.1 there and their margin is 0.01, so by dev loss, a claim of no difference
-is easily supported, and a claim of a difference easily contradicted. By BLEU, many intervals are as wide as the margin.
+is easily supported, and a claim of a difference easily contradicted. By BLEU, many intervals are about
+as wide as the margin, and such comparisons stay open.
 
 ## How to read a comparison
 
@@ -200,7 +201,7 @@ def _why(item: Judged) -> str:
     if not item.outcomes:
         return "not run yet"
     counted = [outcome for outcome in item.outcomes if not outcome.test.later]
-    groups = {name: [item for item in counted if item.scale.name == name] for name in item.absent}
+    groups = {name: [outcome for outcome in counted if outcome.scale.name == name] for name in item.absent}
     words = [f"{name}: {_counts(group, item.absent[name])}" for name, group in groups.items()]
     number, later = len(counted) + sum(item.absent.values()), len(item.outcomes) - len(counted)
     more = f"; {later} chosen later, not counted" if later else ""

@@ -102,11 +102,11 @@ class QuestionAnswering(Measures):
     def foreseen(self, config: QuestionAnsweringConfig) -> list[str]:
         """That training ends within the linear start, except in quick checks, which make few updates on purpose."""
         start = config.recipe.linear_epochs * updates_of_epoch(config)
-        if config.debug.name or config.trainer.max_steps >= start:
+        if config.debug.name or not start or config.trainer.max_steps > start:
             return []
         return [
-            f"training ends within the linear start ({start:,} updates), so the network will be tested without the "
-            "softmax over memories: raise trainer.max_steps, or lower recipe.linear_epochs"
+            f"training ends within the linear start ({start:,} updates), so no network learns with the softmax over "
+            "memories: raise trainer.max_steps, or lower recipe.linear_epochs"
         ]
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
