@@ -262,3 +262,27 @@ def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:
     assert [row.label for row in told_apart(rows)] == ["T (X)", "T (Y) (b)", "T (Y) (c)"]
     alone = define(SweepConfig(name="weighted_table2", table="weighted_table2"), rows=["N4_transformer"]).rows
     assert [row.label for row in alone] == ["Transformer (N=4)"]  # regardless of the rows shown
+
+
+def test_a_row_has_the_base_row_and_the_task_that_it_inherits_and_its_own_label_and_figures(tmp_path: Path) -> None:
+    """As in the configuration of its runs."""
+    folder = tmp_path / "variation" / "mine"
+    folder.mkdir(parents=True)
+    rows = {
+        "base": "variation: {task: parsing, label: the base, published: {f1: 91.3}}\n",
+        "wide": "defaults: [mine/base]\nvariation: {label: wide, base: base}\n",
+        "deep": "defaults: [/variation/mine/wide]\nvariation: {label: deep}\n",
+        "alone": "defaults: [/variation/mine/wide]\nvariation: {base: null, task: translation}\n",
+        "circle": "defaults: [mine/circle, mine/base]\nvariation: {label: circle}\n",
+    }
+    for row, text in rows.items():
+        (folder / f"{row}.yaml").write_text(text, encoding="utf-8")
+    found = {row: load_row(row, "mine", conf=tmp_path) for row in rows}
+    assert {row: (one.base, one.task, one.label) for row, one in found.items()} == {
+        "base": (None, "parsing", "the base"),
+        "wide": ("base", "parsing", "wide"),
+        "deep": ("base", "parsing", "deep"),
+        "alone": (None, "translation", "alone"),
+        "circle": (None, "parsing", "circle"),
+    }
+    assert {row for row, one in found.items() if one.published} == {"base"}

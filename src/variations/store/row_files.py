@@ -83,6 +83,27 @@ def _inherited(entry: Any, table: str) -> tuple[str, str] | None:
     return name, folder or table
 
 
+def shared_with_parents(
+    row: str, table: str, conf: Path = CONF, *, below: tuple[tuple[str, str], ...] = ()
+) -> dict[str, Any]:
+    """What a row's file says of `variation.base` and `variation.task`, or those that it inherits, as in its runs.
+
+    Args:
+        row: The row.
+        table: Its table.
+        conf: The configuration directory.
+        below: Rows that inherit it, which it does not inherit in turn.
+    """
+    content = mapping(file) if (file := row_file(row, table, conf)) else {}
+    path = (*below, (row, table))
+    values: dict[str, Any] = {}
+    for entry in content.get("defaults") or []:
+        if (parent := _inherited(entry, table)) and parent not in path:
+            values |= shared_with_parents(*parent, conf, below=path)
+    own = content.get("variation") or {}
+    return values | {key: own[key] for key in ("base", "task") if key in own}
+
+
 def keys_of_option(group: str, option: str) -> list[str]:
     """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
     file = doors.file_of(f"{group}/{option}")

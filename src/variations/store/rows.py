@@ -15,7 +15,7 @@ from variations.configuration.schema import SweepConfig, seeds_fault
 from variations.configuration.suggestions import did_you_mean
 from variations.store.differences import symbol
 from variations.store.identity import flatten
-from variations.store.row_files import mapping, row_file
+from variations.store.row_files import mapping, row_file, shared_with_parents
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
@@ -386,8 +386,10 @@ def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
     head, _, row = reference.rpartition("/")
     table = head or table
     file = row_file(row, table, conf)
-    content = mapping(file).get("variation") or {} if file else {}
-    return row_definition(row, {**content, "table": table} if file else {})
+    if file is None:
+        return row_definition(row, {})
+    content = mapping(file).get("variation") or {}
+    return row_definition(row, {**content, **shared_with_parents(row, table, conf), "table": table})
 
 
 def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:
