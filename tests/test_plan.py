@@ -513,3 +513,13 @@ def test_a_vocabulary_for_rows_that_have_none_of_sub_words_is_refused() -> None:
         ConfigError, match=r"vocabulary=50000: no task of these rows has data\.vocabulary: leave it out"
     ):
         render(["task=question_answering"], PlanConfig(measure=False, vocabulary=50000))
+
+
+def test_a_row_is_compared_with_its_base_row_of_another_table() -> None:
+    text = render(
+        ["sweep=toy_weighted_readings", "rows=[transformer,learned,softmax_xM,encoder_only_M2,rescale_M2]"],
+        PlanConfig(measure=False, format="markdown"),
+    )
+    assert "branch.constraint project→softmax\\_xM" in text and "branch.rescale none→M2" in text
+    told = "Base rows other than transformer: learned (of rescale_M2, softmax_xM); rescale_M2 (of encoder_only_M2)."
+    assert told in text

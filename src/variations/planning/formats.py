@@ -290,9 +290,9 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
 def _bases(lines: Sequence[PlanLine]) -> list[str]:
     """Sentences for each table that has rows which are not compared with its first row."""
     said = []
+    planned = {line.row.definition.row for line in lines}
     for _, part in _tables(lines):
         found: dict[str, list[str]] = {}
-        planned = {line.row.definition.row for line in part}
         for line in part:
             base = line.row.definition.base
             if line.row.base is not None and base not in (None, part[0].row.definition.row):

@@ -264,6 +264,8 @@ def _planned(config: RunConfig, known: Mapping[tuple[str, str], RunConfig], over
         if base is None and f"{v.table}/{v.base}" in options(loader(), "variation"):
             rest = [line for line in overrides if not line.startswith("variation=")]
             base = compose_run([*rest, f"variation={v.table}/{v.base}"])
+        if base is None:  # a sweep may compare it with a row of another table
+            base = next((other for (_, row), other in known.items() if row == v.base), None)
     words = {name: getattr(v, name) for name in RowDefinition.__dataclass_fields__ if name != "row"}
     return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from variations.store.ledger import RunFolder
 from variations.tasks.translation.trained import (
     baselines,
     dictionary_baseline,
@@ -122,6 +123,21 @@ def test_the_baselines_are_those_of_the_first_seed_whose_texts_can_be_read(tmp_p
     assert unjudged([run(1), run(2)]) is None
     assert why_untrained([run(1)]) is None
     assert "no seed's stored texts can be read" in str(unjudged([run(1)]))
+
+
+@pytest.mark.parametrize(("same", "lines", "told"), [(15, 25, True), (12, 25, False), (15, 19, False)])
+@pytest.mark.parametrize("bleu", [0.3, 30.0])
+def test_a_row_that_translates_most_sentences_alike_is_not_trained(same, lines, told, bleu, tmp_path):
+    """Where BLEU is low; a copy of the source scores 0, because the languages share no word."""
+    texts = {"hyp": ["a dog ."] * same + [f"cat {at} ." for at in range(lines - same)]}
+    texts |= {"src": [f"x{at}" for at in range(lines)], "ref": [f"bird {at} ." for at in range(lines)]}
+    (tmp_path / "hypotheses").mkdir()
+    for side, found in texts.items():
+        (tmp_path / "hypotheses" / f"test.{side}").write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+    result = {"scores": {"test": {"bleu": {"value": bleu}}}}
+    run = SimpleNamespace(folder=RunFolder(tmp_path), config={}, result=result, curve=lambda _: FLAT)
+    why = f"one sentence is {100 * same / lines:.0f} % of its translations"
+    assert why_untrained([run, run]) == (why if told and bleu < 1 else None)
 
 
 def test_few_validations_leave_it_unknown_whether_a_run_was_still_improving() -> None:

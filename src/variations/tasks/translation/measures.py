@@ -147,8 +147,8 @@ class Measures(Task):
     """The members of the task for readers of stored runs."""
 
     untrained_when = (
-        f"scores no better than a copy or a dictionary, or whose dev perplexity fell by more than {100 * STEEP:g} % in "
-        "the last fifth of its steps"
+        "scores no better than a copy or a dictionary, that translates most sentences alike, or whose dev perplexity "
+        f"fell by more than {100 * STEEP:g} % in the last fifth of its steps"
     )
     metrics: Sequence[str] = (*(f"dev.{score}" for score in SCORES), *LOSSES)
 

@@ -1,12 +1,14 @@
 """Whether a row was trained. A row that was not is marked as such, and is not compared.
 
 It was not trained if it scores no better than a baseline that needs no training (a copy of the source, a word-by-word
-dictionary), or if its dev perplexity was still falling steeply when it ended: by more than STEEP between four fifths of
-its steps and the end, on average over its seeds. Such a row shows how far training got, not what the model can do.
+dictionary), if it translates most sentences alike, or if its dev perplexity was still falling steeply when it ended: by
+more than STEEP between four fifths of its steps and the end, on average over its seeds. Such a row shows how far
+training got, not what the model can do.
 """
 
 import gzip
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -78,6 +80,12 @@ def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[st
     return texts
 
 
+ALIKE = 0.5
+"""Part of a set's translations that may be one sentence."""
+FEW = 20
+"""Sentences of a set that are too few to judge that."""
+LOW = 10.0
+"""BLEU above which no text in which most sentences are alike is expected: only below it are translations read."""
 LAST = 0.2
 ROUNDING = 1e-6
 """Largest difference, in BLEU, between two ways of computing the same score."""
@@ -144,7 +152,27 @@ def why_untrained(runs: Sequence[TestedRun]) -> str | None:
     Runs that have not translated the test set are judged by the dev set.
     """
     scores, needless = _beside_baselines(runs)
-    return untrained([run.curve("dev/nll") for run in runs], scores, needless)
+    curves = [run.curve("dev/nll") for run in runs]
+    return untrained(curves, scores, needless) or (_collapsed(runs) if scores and fmean(scores) < LOW else None)
+
+
+def _collapsed(runs: Sequence[TestedRun]) -> str | None:
+    """A note if most translations of a set are one sentence, on average over the runs."""
+    for part in ("test", "dev"):
+        shares = [share for run in runs if (share := _alike(RunFolder(run.folder.path).hypotheses / f"{part}.hyp")) is not None]
+        if shares:
+            mean = fmean(shares)
+            return f"one sentence is {100 * mean:.0f} % of its translations" if mean > ALIKE else None
+    return None
+
+
+def _alike(path: Path) -> float | None:
+    """The share of the most common line; None of a file that is too short or cannot be read."""
+    try:
+        lines = read_stored(path).decode("utf-8").splitlines()
+    except (OSError, ValueError, DataError):
+        return None
+    return Counter(lines).most_common(1)[0][1] / len(lines) if len(lines) >= FEW else None
 
 
 def unjudged(runs: Sequence[TestedRun]) -> str | None:
