@@ -159,7 +159,8 @@ def why_untrained(runs: Sequence[TestedRun]) -> str | None:
 def _collapsed(runs: Sequence[TestedRun]) -> str | None:
     """A note if most translations of a set are one sentence, on average over the runs."""
     for part in ("test", "dev"):
-        shares = [share for run in runs if (share := _alike(RunFolder(run.folder.path).hypotheses / f"{part}.hyp")) is not None]
+        texts = [RunFolder(run.folder.path).hypotheses / f"{part}.hyp" for run in runs]
+        shares = [share for share in map(_alike, texts) if share is not None]
         if shares:
             mean = fmean(shares)
             return f"one sentence is {100 * mean:.0f} % of its translations" if mean > ALIKE else None
