@@ -16,7 +16,7 @@ from variations.system.errors import ExitCode, by_ctrl_c
 
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
-    "new": "make a sweep of your own, with rows to fill in",
+    "new": "write a sweep of your own, with rows to fill in",
     "plan": "show what a launch would train and cost, without training",
     "table": "print a sweep's table, published figures beside measured ones",
     "figures": "draw figures of stored runs, and attention maps",
