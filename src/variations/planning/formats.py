@@ -13,9 +13,9 @@ from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
-from variations.store.differences import differences, equal_rows, foreseen
-from variations.store.row_files import replaced
+from variations.store.differences import differences
 from variations.sweeping.local import on_gpus
+from variations.sweeping.outcomes import of_rows
 from variations.system.errors import UserError
 from variations.system.quantities import duration, hours_name, hours_text, scientific
 from variations.tables import text
@@ -384,9 +384,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
     ]
     rows = [line.row for line in lines if line.row.launches and not line.row.reuses]
     configs = {row.definition.row: row.config for row in rows if row.config is not None}
-    whole = {name: filled(asdict(config)) for name, config in configs.items()}
-    of_rows = [*equal_rows(whole), *replaced(whole), *foreseen(configs)]
-    return [*_bases(lines), *of_rows, *(remark for applies, remark in told if applies)]
+    return [*_bases(lines), *of_rows(configs), *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ class Search:
         self.trials: list[Trial] = []
         self.owner = secrets.token_hex(6)
         self.watch = Watch()
-        self._live: set[str] = set()  # other search processes that were seen to run
-        self._doubtful: set[str] = set()  # owners of open trials of which that is not known yet
+        self._live: set[str | None] = set()  # other search processes that were seen to run
+        self._doubtful: set[str | None] = set()  # owners of open trials of which that is not known yet
         self._looked = float("-inf")
         self._full = self._waits = False
 
@@ -142,8 +142,8 @@ class Search:
         self._looked = time.monotonic()
         others = {number: owner for number, owner in self.study.running().items() if owner != self.owner}
         gone = {owner: self._gone(owner) for owner in set(others.values())}
-        self._live |= {owner for owner, ended in gone.items() if owner is not None and ended is False}
-        self._doubtful = {owner for owner, ended in gone.items() if owner is not None and ended is None} - self._live
+        self._live |= {owner for owner, ended in gone.items() if ended is False}
+        self._doubtful = {owner for owner, ended in gone.items() if ended is None} - self._live
         if self._doubtful and self._full and not self.trials and not self._waits:
             self._waits = True
             seconds = self.definition.base.sweep.lease_seconds

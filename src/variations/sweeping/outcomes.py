@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -224,6 +224,11 @@ def idle_rows(outcomes: Iterable[Outcome]) -> list[str]:
         config, row = outcome.job.config, outcome.job.row
         if row not in configs and not (config.sweep.reuse and config.variation.reuse):
             configs[row] = config
+    return of_rows(configs)
+
+
+def of_rows(configs: Mapping[str, RunConfig]) -> list[str]:
+    """The same of rows that are to be trained: their configurations by name."""
     whole = {row: filled(to_dict(config)) for row, config in configs.items()}
     return [*equal_rows(whole), *replaced(whole), *foreseen(configs)]
 

@@ -224,11 +224,10 @@ def other_validations(row: Row, base: Row) -> str | None:
 
 def mixed_validations(row: Row) -> str | None:
     """The keys by which the dev scores of a row's seeds are of different sentences or trees; None if they are not."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, None]] = {}  # the values of each key, each once
     for config in [run.config for run in row.runs if run.config]:
         for key, value in _validated(config).items():
-            values = found.setdefault(key, [])
-            values += [as_typed(value)] if as_typed(value) not in values else []
+            found.setdefault(key, {})[as_typed(value)] = None
     return ", ".join(f"{key} {' or '.join(values)}" for key, values in found.items() if len(values) > 1) or None
 
 

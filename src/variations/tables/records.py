@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -375,7 +376,7 @@ def _replace(home: Path, files: Mapping[str, Any]) -> bool:
             else:
                 write_json(path, content)
         own, kept = _own(home, files)
-        if home.is_dir() and own == files.keys() and all(_equal(fresh / name, home / name) for name in own):
+        if home.is_dir() and own == files.keys() and all(cmp(fresh / name, home / name, shallow=False) for name in own):
             return False
         for name in kept:
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
@@ -396,7 +397,3 @@ def _own(home: Path, files: Collection[str]) -> tuple[set[str], set[str]]:
     found = {path.relative_to(home).as_posix(): path.name for path in paths}
     own = {name for name, last in found.items() if name in files or (last[0] != "." and OWN.fullmatch(name))}
     return own, found.keys() - own
-
-
-def _equal(one: Path, other: Path) -> bool:
-    return one.read_bytes() == other.read_bytes()
