@@ -10,7 +10,7 @@ import yaml
 from suite import sampled
 
 from readme_table import END, START, filled
-from result_pages import text as page_of
+from result_pages import write as write_page
 from variations.commands.table import TableConfig, show
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
@@ -74,10 +74,11 @@ def test_the_readme_counts_the_verdicts_on_both_transformer_papers() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_committed_table_is_that_of_its_records(name: str) -> None:
+def test_a_committed_table_and_its_figure_are_those_of_its_records(name: str, tmp_path: Path) -> None:
     assert (SWEEPS / f"{name}.yaml").is_file(), f"records/{name} is of no sweep in sweeps/"
-    committed = ROOT / "docs/results" / f"{name}.md"
-    assert committed.read_text(encoding="utf-8") == page_of(name), AGAIN
+    for written in write_page(name, tmp_path):
+        committed = ROOT / "docs/results" / written.relative_to(tmp_path)
+        assert committed.read_bytes() == written.read_bytes(), AGAIN
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from variations.system.errors import UserError
 from variations.tasks.base import Asked, Measure
 from variations.tasks.task import Task
 
-OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
+OF_RUNS = ("differences", "learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 SELECTING = {
     "line": ("attention", "drawings"),
     **dict.fromkeys(("sentence", "target", "items", "heads", "words"), ("attention",)),
@@ -55,9 +55,9 @@ class FiguresConfig(Asked, SweepKeys):
 def draw(config: FiguresConfig) -> None:
     """Draw figures of stored runs as SVG, PNG or PDF, and print the name of each file.
 
-    learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts show what runs measured;
-    attention shows every layer and head of a trained run for one sentence; drawings show single items of a tested run,
-    such as the trees of task=parsing. docs/figures.md explains each.
+    differences shows each row against its base row. learning_curves, loss_against_loss, branch_weights, convergence
+    (a table) and parts show what runs measured. attention shows every layer and head of a trained run for one sentence.
+    drawings show single items of a tested run, such as the trees of task=parsing. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
         raise UserError("Which figures? Give either sweep=NAME or run=FOLDER.")
@@ -252,43 +252,36 @@ def _layer_words(config: FiguresConfig) -> list[str]:
     return found + ([] if config.layer is None else [f"layer{config.layer}"])
 
 
-def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
-    """The rows of a sweep that measured parts of a score; single runs have no published figures to compare."""
-    from variations.figures.parts import Bars, parts
+def _differences(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     from variations.tables.chance import SignificanceConfig
+    from variations.tables.drawn import forest
+
+    if (table := _table(config, SignificanceConfig())) and (drawn := forest(table)):
+        yield drawn
+
+
+def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    from variations.figures.parts import parts
+    from variations.tables.chance import SignificanceConfig
+    from variations.tables.drawn import bars
+
+    if (table := _table(config, SignificanceConfig(show=False))) and any(m.part_of for m in table.measures):
+        names, rows_of, unit, left_out = bars(table)
+        sys.stderr.write("".join(f"{text}\n" for text in left_out))
+        yield "parts", parts(names, rows_of, unit)
+
+
+def _table(config: FiguresConfig, significance: Any) -> Any:
+    """The table of the sweep; None for a single run, which is compared with nothing."""
     from variations.tables.table import build
 
     if config.sweep.name is None:
-        return
-    table = build(config.definition().with_bases(), config.store, SignificanceConfig(show=False))
-    measured = [measure for measure in table.measures if measure.part_of]
-    if not measured:
-        return
-    printed = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
-    bars = []
-    for line in table.lines:
-        found = [line.measured.get(part.key) for part in measured]
-        figures = [line.published.get(printed.get(part.key, "")) for part in measured]
-        if not any(found):
-            continue
-        compared = [figure if figure and figure.difference is not None else None for figure in figures]
-        if why := dict.fromkeys(note for f in figures if f and f.difference is None for note in f.notes):
-            sys.stderr.write(f"{line.label}: published figures are not drawn beside its own: {'; '.join(why)}.\n")
-        bars.append(
-            Bars(
-                line.label,
-                [mean.mean if mean else None for mean in found],
-                [mean.sd if mean else None for mean in found],
-                [figure.value if figure else None for figure in compared],
-                any(figure.recalled for figure in compared if figure),
-                list(dict.fromkeys(note for figure in compared if figure for note in figure.notes)),
-            )
-        )
-    unit = table.task.measure(measured[0].part_of).label.removeprefix("mean ")
-    yield "parts", parts([part.label for part in measured], bars, unit)
+        return None
+    return build(config.definition().with_bases(), config.store, significance)
 
 
 _FIGURES = {
+    "differences": _differences,
     "learning_curves": _learning,
     "loss_against_loss": _losses,
     "branch_weights": _weights,
@@ -323,6 +316,7 @@ def _nothing(config: FiguresConfig) -> str:
     if config.x is not None:
         of_curves = f"no run counted {config.x} when it measured {config.metric}; leave x out for what was counted"
     reasons = {
+        "differences": "no row can be compared with its base row; `table.py` says why",
         "learning_curves": of_curves,
         "branch_weights": "no run recorded weights of such branches: choose a sweep with a weighted model, or another "
         "layer or part",
