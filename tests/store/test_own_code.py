@@ -11,6 +11,8 @@ import pytest
 from variations.commands import run
 from variations.configuration import own_classes
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.own_classes import is_dotted
+from variations.configuration.rules import CLASS_NAME
 from variations.store import own_code
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder
@@ -71,6 +73,22 @@ def test_modules_are_those_of_classes_that_are_not_installed_with_us(module: Pat
         "data": {"root": "their_attention:Scaled"},
     }
     assert own_code.modules(named) == {"their_attention.py": module}
+
+
+@pytest.mark.parametrize("name", ["netze.öffner", "netze.2neu", "übung"])
+def test_names_of_classes_and_modules_may_have_letters_of_all_scripts(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name that the configuration accepts is that of a module that the run keeps."""
+    file = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert CLASS_NAME.fullmatch(f"{name}:Übung")
+    kept = {f"{name}.py": file}
+    assert own_code.modules({"model": {"kind": f"{name}:Übung"}}) == kept
+    if is_dotted(name + ".Übung"):
+        assert own_code.modules({"callbacks": {"k": {"_target_": f"{name}.Übung"}}}) == kept
 
 
 @pytest.mark.parametrize(

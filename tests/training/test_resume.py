@@ -230,6 +230,22 @@ class Growing(torch.optim.SGD):
             for parameter in group["params"]:
                 parameter.data.add_(parameter.grad, alpha=-group["lr"] * group["grown"])
 
+class Exact(torch.optim.Optimizer):
+    \"\"\"Sums gradients in float64.\"\"\"
+
+    def __init__(self, groups, lr, weight_decay=0):
+        super().__init__(groups, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state["sum"] = torch.zeros_like(parameter, dtype=torch.float64)
+                state["sum"].mul_(0.9).add_(parameter.grad.double())
+                parameter.sub_((group["lr"] * state["sum"]).to(parameter.dtype))
+
 class Tenth(Callback):
     def on_train_batch_end(self, trainer, *_):
         for group in trainer.optimizers[0].param_groups:
@@ -240,7 +256,11 @@ class Tenth(Callback):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "also"),
-    [("recipe.optimizer=kept:Growing", ()), ("+callbacks.mine._target_=kept.Tenth", ("recipe.weight_decay=0.1",))],
+    [
+        ("recipe.optimizer=kept:Growing", ()),
+        ("recipe.optimizer=kept:Exact", ()),
+        ("+callbacks.mine._target_=kept.Tenth", ("recipe.weight_decay=0.1",)),
+    ],
 )
 def test_what_training_itself_changes_of_the_optimisers_settings_is_continued(
     change: str,

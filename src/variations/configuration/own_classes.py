@@ -52,6 +52,12 @@ LARGE = ("pytorch_lightning", "lightning", "lightning_fabric", "torch", "hydra",
 """Packages in which a wrong name is found when a run begins: what they export is not written in one file."""
 
 
+def is_dotted(value: str) -> bool:
+    """Whether a value has the form `package.module.Class`."""
+    names = value.split(".")
+    return len(names) > 1 and all(map(str.isidentifier, names))
+
+
 def refuse_missing(key: str, target: str) -> None:
     """Check that `package.module.Class` exists, without importing its module, which may take seconds.
 
@@ -63,7 +69,7 @@ def refuse_missing(key: str, target: str) -> None:
         ConfigError: There is no such package or class, or its module imports a package that is not installed.
     """
     names = target.split(".")
-    if len(names) < 2 or not all(map(str.isidentifier, names)):
+    if not is_dotted(target):
         raise ConfigError([f"{key}={target}: name a class as package.module.Class."])
     if not installed(names[0]):
         raise ConfigError([f"{key}={target}: there is no package {names[0]}. {INSTALL}"])

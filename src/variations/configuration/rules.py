@@ -8,7 +8,8 @@ from typing import Any
 
 from variations.configuration.suggestions import did_you_mean
 
-CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
+CLASS_NAME = re.compile(r"([^\W\d]\w*(?:\.\w+)*):([^\W\d]\w*)")
+"""Module and class in `package.module:Class`, with letters of all scripts, as in Python."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """What Python reads in place of bytes that are not UTF-8."""
 LARGEST = {int: 2**32 - 1, float: 3e38}

@@ -59,11 +59,16 @@ def _named(environment: Mapping[str, Any] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
+def of_text(name: str) -> str:
+    """The name under which a text is an input: names that end in .py are those of modules (`own_code`)."""
+    return f"{name} (text)" if name.endswith(".py") else name
+
+
 def _by_card(folder: RunFolder) -> dict[str, str]:
     try:
         sets = read_json(folder.path / "data_card.json")["sets"]
         sides = [side for found in sets.values() for side in found["files"].values()]
-        return {side["name"]: side["sha256"] for side in sides if not side["name"].endswith(".gz")}
+        return {of_text(side["name"]): side["sha256"] for side in sides if not side["name"].endswith(".gz")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -1,21 +1,19 @@
 """The source of the tasks and classes of other packages that a run uses: an input like its texts, kept with the run."""
 
 import importlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
-from variations.configuration.own_classes import file_of, is_as_imported, module_of
+from variations.configuration.own_classes import file_of, is_as_imported, is_dotted, module_of
+from variations.configuration.rules import CLASS_NAME
 from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
 from variations.store.checksums import file_sha256
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
-_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _INSTALLED = ("variations", "hydra", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
 """Packages whose versions environment.json has."""
 
@@ -67,11 +65,11 @@ def _named(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Module and class of each name in `config`."""
     for group in ("model", "positions", "recipe"):
         for _, value in _strings(config.get(group)):
-            if match := _NAMED.fullmatch(value):
+            if match := CLASS_NAME.fullmatch(value):
                 yield match[1], match[2]
     for key, value in _strings(config.get("callbacks")):
         # `path`, or the first of `_args_`, is what hydra.utils.get_class imports.
-        if key in ("_target_", "path", "_args_") and _DOTTED.fullmatch(value):
+        if key in ("_target_", "path", "_args_") and is_dotted(value):
             module = module_of(value)
             yield module, value.removeprefix(f"{module}.")
 

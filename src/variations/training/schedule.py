@@ -69,6 +69,25 @@ def renew(optimizer: Any, wanted: Sequence[dict[str, Any]], former: Sequence[dic
         group.update({key: value for key, value in now.items() if key not in then or not _equal(value, then[key])})
 
 
+def restore_types(optimizer: Any, stored: dict[str, Any]) -> None:
+    """Restore state of another floating type than its parameter's, such as sums in float64.
+
+    `torch.optim.Optimizer.load_state_dict` rounds it to the parameter's type.
+
+    Args:
+        optimizer: The optimiser, restored.
+        stored: Its `state_dict` in the checkpoint.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    numbers = [number for group in stored["param_groups"] for number in group["params"]]
+    for parameter, number in zip(parameters, numbers, strict=True):
+        state = optimizer.state.get(parameter, {})
+        for key, value in stored["state"].get(number, {}).items():
+            now = state.get(key)
+            if isinstance(value, torch.Tensor) and isinstance(now, torch.Tensor) and now.dtype != value.dtype:
+                state[key] = value.to(now.device, copy=True)
+
+
 def _equal(a: Any, b: Any) -> bool:
     return torch.equal(a, b) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else bool(a == b)
 

@@ -51,6 +51,7 @@ class Step(pl.LightningModule):
         self.rate = self.groups[0].rate(1)
         """The learning rate of the first group in the last update."""
         self._restored, self._former = False, None
+        self._optimizer_states: list[dict[str, Any]] = []
         self.validated_step = -1
         """The update after which the last validation was made."""
 
@@ -160,9 +161,12 @@ class Step(pl.LightningModule):
             self.average.start(self.model)
 
     def on_train_start(self) -> None:
-        """Use the optimiser's settings and rates that were changed in the configuration since the checkpoint."""
+        """Use settings and rates of the optimiser that were changed since the checkpoint, and its state's own types."""
         if self._restored:
             schedule.renew(self.optimizers(), self._configured(), self._former)
+            for stored in self._optimizer_states:
+                schedule.restore_types(self.optimizers(), stored)
+            self._optimizer_states.clear()
 
     def configure_optimizers(self) -> Any:
         """The recipe's optimiser over the experiment's parameter groups, whose rates follow the schedule."""
@@ -236,6 +240,7 @@ class Step(pl.LightningModule):
                 "trainer.nodes, batch size and data, or train under another name."
             )
         self._restored, self._former = True, state.get("optimizer")
+        self._optimizer_states = list(checkpoint.get("optimizer_states", ()))
         self.budget.load(state["budget"])
         self.window.load(state["window"])
         if self.average is not None and state["average"] is not None:

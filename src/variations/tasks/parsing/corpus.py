@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.data.entry import key_of, text_sha256
+from variations.store import inputs
 from variations.system.errors import DataError
 from variations.tasks.parsing.config import DEV_TREES, DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
@@ -42,7 +43,8 @@ class Corpus:
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of each file by its name, with as many of its folders as tell it from others of the same name."""
-        return {name: text_sha256(path) for name, path in _told_apart((*self.files, *self.extra)).items()}
+        files = _told_apart((*self.files, *self.extra))
+        return {inputs.of_text(name): text_sha256(path) for name, path in files.items()}
 
     def composition(self, files: Mapping[str, str]) -> dict[str, str]:
         """Fingerprints of the list of files and of each held-out set, which an added or removed file changes.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from variations.store import inputs
+from variations.configuration.compose import to_dict
+from variations.store import inputs, own_code
 from variations.store.run_folder import RunFolder
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data.fingerprints import changed_texts, present
@@ -37,6 +38,21 @@ def test_every_text_is_named_with_its_hash_packed_or_not(config: TranslationConf
     plain.with_name("train.de.gz").write_bytes(gzip.compress(plain.read_bytes()))
     plain.unlink()
     assert present(config) == expected
+
+
+def test_a_text_whose_language_is_py_is_not_a_module_of_the_user(config: TranslationConfig) -> None:
+    """`test` and `train` are modules that Python finds: the texts would be compared with them."""
+    root = Path(str(config.data.root))
+    for path in root.glob("*.de"):
+        path.rename(path.with_suffix(".py"))
+    config.data.target = "py"
+    found = present(config)
+    assert {*found} == {"train.en", "valid.en", "test.en", "train.py (text)", "valid.py (text)", "test.py (text)"}
+    edited = found | {"test.py (text)": "another"}
+    settings = to_dict(config)
+    assert inputs.other_texts(found, edited, settings, settings) == ["test.py (text)"]
+    assert inputs.other_modules(found, edited) == []
+    assert own_code.edited(found) == []
 
 
 def test_a_text_of_the_same_size_and_time_is_read_again(config: TranslationConfig) -> None:

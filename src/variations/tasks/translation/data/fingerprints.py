@@ -19,7 +19,7 @@ def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
 
     A compressed copy has the same fingerprint.
     """
-    names = {path: name.removesuffix(".gz") for path, name in corpus.file_names().items()}
+    names = {path: inputs.of_text(name.removesuffix(".gz")) for path, name in corpus.file_names().items()}
     found = {}
     for name in dict.fromkeys(["train", "dev", "test", *further]):
         if name in corpus.surveys:
