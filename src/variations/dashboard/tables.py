@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from variations.dashboard.payload import sweeps as payload
+from variations.figures.traces import is_averaged
 from variations.store.differences import each_in_words, symbol, varied
 from variations.store.hidden import clean, without_secrets
 from variations.tables.alike import mixed_validations, other_validations
@@ -92,6 +93,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "not_compared_in": dict(line.uncompared_in),
         "other_validations": other_validations(line.row, base.row) if base else None,
         "mixed_validations": mixed_validations(line.row),
+        "averaged": any(is_averaged(run.config) for run in line.row.runs),
         "not_trained": line.untrained,
         "unlike": next(iter(unlike(line.row)), None),
         "parameters": line.row.parameters,

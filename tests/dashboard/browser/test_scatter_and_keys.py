@@ -85,7 +85,7 @@ def test_a_score_is_compared_where_the_measure_of_the_sweep_is_a_loss(tab: Any, 
 def test_curves_of_other_dev_sentences_and_unlike_seeds_are_named(tab: Any, serve: Any, tmp_path: Path) -> None:
     for row, seed, changes in (
         ("transformer", 1, {}),
-        ("part", 1, {"trainer__val_bleu": 5}),
+        ("part", 1, {"trainer__val_bleu": 5, "recipe__ema": 0.99}),
         ("mixed", 1, {}),
         ("mixed", 2, {"model__h": 2}),
     ):
@@ -93,6 +93,8 @@ def test_curves_of_other_dev_sentences_and_unlike_seeds_are_named(tab: Any, serv
     tab.open(serve(tmp_path), view="curves", metric="dev/bleu")
     tab.page.locator("#apart", has_text="Not comparable with the base row: part.").wait_for()
     assert "Seeds that were not trained or validated alike: those of mixed." in tab.page.locator("#apart").inner_text()
+    averaged = "Of part, the current weights are drawn, and their moving average is tested."
+    assert averaged in tab.page.locator("#apart").inner_text()
 
 
 def test_finished_runs_without_the_measure_are_not_called_unfinished(tab: Any, serve: Any, tmp_path: Path) -> None:

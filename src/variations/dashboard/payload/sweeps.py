@@ -144,6 +144,8 @@ class Row(TypedDict):
     """Why dev scores during training are not those of the same sentences as the base row's."""
     mixed_validations: str | None
     """The keys by which those of the row's seeds are of different sentences."""
+    averaged: bool
+    """Whether a moving average of the weights is tested, while validations are of the current ones."""
     not_trained: str | None
     """Why the row counts as not trained."""
     unlike: str | None

@@ -85,7 +85,7 @@ window.V = window.V || {};
     const item = {
       name: run.row, label: run.label, group: null, index: rows.length, look: run.color_index, base: null, isBase: false, against: null, quoted: false,
       changes: [], changed_keys: [], published: {}, measured: mean === null ? {} : { [primary.key]: { mean, sd: null, n: scores.length } },
-      delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, not_compared: null, not_compared_in: {}, other_validations: null, mixed_validations: null, not_trained: null, parameters: run.parameters, parameters_published: null,
+      delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, not_compared: null, not_compared_in: {}, other_validations: null, mixed_validations: null, averaged: false, not_trained: null, parameters: run.parameters, parameters_published: null,
       cost: { flops: run.flops, seconds: run.seconds }, device_hours: V.known(run.seconds) ? run.seconds / 3600 : null, device: null,
       notes: [], missing: [], score: mean, runs: mine.filter((each) => each.latest), attempts: mine,
     };

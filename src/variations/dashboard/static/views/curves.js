@@ -225,6 +225,8 @@ V.views = V.views || {};
     const other = (row, metric) => row.not_compared_in[judgedBy(sweep, metric)] || (metric.startsWith("dev/") && row.other_validations);
     const apart = rows.filter((row) => shown.some((metric) => other(row, metric))).map((row) => row.label);
     const unlike = rows.filter((row) => row.unlike || row.mixed_validations).map((row) => row.label);
+    const averaged = there.filter((row) => row.averaged).map((row) => row.label);
+    const ofAveraged = averaged.length ? `${averaged.length < there.length ? `Of ${averaged.join("; ")}, the` : "The"} current weights are drawn, and their moving average is tested.` : "";
     const where = shown.length > 1 ? " in some of these measures" : "";
     const waiting = without.filter((row) => !lost.some((item) => item.row === row)).map((row) => row.label);
     const log = chosen.logX || chosen.logY;
@@ -248,7 +250,7 @@ V.views = V.views || {};
           !drawn.length ? V.empty(...(names.length ? nothing : ["No row is selected", "Select rows in the list."])) : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(panel.look), " "] : null, panel.title), nodes[k]))) : null,
-          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [unlike.length ? `Seeds that were not trained or validated alike: those of ${unlike.join("; ")}.` : "", apart.length ? `Not comparable with the base row${where}: ${apart.join("; ")}.` : "", several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
+          drawn.length ? V.el("p", { class: "hint", id: "apart", text: [unlike.length ? `Seeds that were not trained or validated alike: those of ${unlike.join("; ")}.` : "", apart.length ? `Not comparable with the base row${where}: ${apart.join("; ")}.` : "", ofAveraged, several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : ""].filter(Boolean).join(" ") }) : null,
           drawn.length && waiting.length ? V.el("p", { class: "hint", id: "waiting", text: `Not drawn, because no ${value} has been measured yet: ${waiting.join("; ")}.` }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map(({ text }) => V.el("li", { text })))) : null,
         ),
