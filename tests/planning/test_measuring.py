@@ -15,7 +15,7 @@ from suite import sampled
 from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run, to_dict
 from variations.models import build
-from variations.planning import formats, measuring
+from variations.planning import formats, measuring, price
 from variations.planning.measuring import Measured, Shape, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
@@ -23,7 +23,9 @@ from variations.store.checksums import file_sha256, sidecar
 from variations.store.inputs import remember
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
+from variations.system import processes
 from variations.system.errors import ConfigError
+from variations.system.quantities import hours_text
 from variations.tasks.sequences.decoding.beam import beam_search
 from variations.tasks.sequences.timing import Paced
 from variations.tasks.translation.rehearsal import InventedPairs, is_here
@@ -46,6 +48,7 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any
     monkeypatch.setattr(measuring, "_measure", answer)
     monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
     # Takes a second per size and is not tested here.
+    monkeypatch.setattr(formats, "_COUNTED", {})
     monkeypatch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: None)
     return asked
 
@@ -142,6 +145,50 @@ def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> Non
 def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str) -> None:
     text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], PlanConfig(format=form))
     assert ("seconds" if form in ("csv", "json") else "2 of 2") in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "cores"),
+    [
+        ([], None),
+        (["hydra/launcher=slurm"], 4),
+        (["hydra/launcher=slurm", "hydra.launcher.cpus=1"], 1),
+        (["hydra/launcher=ray"], 1),
+    ],
+)
+def test_a_run_that_gets_a_job_of_its_own_is_measured_with_the_cores_of_the_job(
+    typed: list[str], cores: int | None, known: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at a time, as the sweep's file says, are two jobs; here they would share the machine."""
+    asked: list[Shape] = []
+    answers = price.measured
+
+    def seen(shapes: dict[str, Shape], *more: Any, **named: Any) -> Any:
+        asked.extend(shapes.values())
+        return answers(shapes, *more, **named)
+
+    monkeypatch.setattr(price, "measured", seen)
+    words = ["sweep=quickstart", f"runs={tmp_path}", "sweep.at_once=2", *typed]
+    found = json.loads(render(words, PlanConfig(format="json")))
+    assert {(one.at_once, one.cores) for one in asked} == {(2, None) if cores is None else (1, cores)}
+    assert cores is None or {one.threads for one in asked} == {cores}
+    assert found["totals"]["cores_each"] == cores and found["totals"]["places"] == 2
+    said = render(words, PlanConfig())
+    total = found["totals"]["device_hours"]
+    assert cores is None or f"process-hours ({hours_text(total * cores)} core-hours with hydra.launcher.cpus=" in said
+    assert cores is not None or "core-hours" not in said
+
+
+def test_a_run_in_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`srun --cpus-per-task=1` need not confine its processes to one core."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    assert processes.threads_each(1) is None
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert (processes.cores(), processes.threads_each(1), processes.threads_each(2)) == (1, 1, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert processes.threads_each(1) is None  # torch obeys it
 
 
 @pytest.mark.slow

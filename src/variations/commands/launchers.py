@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
@@ -72,6 +73,25 @@ def launcher_faults(overrides: Sequence[Override], config_name: str) -> list[str
             else:
                 good[key] = value
     return [*found, *_together(schema, good)]
+
+
+def cores_of_job(lines: Sequence[str], config_name: str) -> int | None:
+    """CPU cores of each process of a run that a launcher puts into a job of its own: `hydra.launcher.cpus`.
+
+    Args:
+        lines: The overrides, without faults.
+        config_name: The verb's primary configuration.
+
+    Returns:
+        None if the runs share this machine.
+    """
+    parser = OverridesParser.create(config_loader=loader())
+    overrides = [parser.parse_overrides([line])[0] for line in lines]
+    schema = _schema(_chosen(overrides, config_name))
+    if schema is None or "cpus" not in _keys(schema):
+        return None
+    typed = [override.value() for override in overrides if override.key_or_group == f"{AT}cpus"]
+    return max(1, int([schema().cpus, *typed][-1]))
 
 
 def _chosen(overrides: Sequence[Override], config_name: str) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variations.commands.cli import command, typed
+from variations.commands.launchers import cores_of_job
 from variations.configuration.compose import loader
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import spelled
@@ -74,7 +75,7 @@ def render(overrides: list[str], config: PlanConfig) -> str:
     data = [getattr(row.config, "data", None) for row in rows if row.config is not None]
     if config.vocabulary is not None and not any(hasattr(each, "vocabulary") for each in data):
         raise ConfigError([f"vocabulary={config.vocabulary}: no task of these rows has data.vocabulary: leave it out."])
-    bill = _bill(rows, config, named=bool(wanted))
+    bill = _bill(rows, config, cores_of_job(overrides, "plan"), named=bool(wanted))
     from variations.planning.formats import FORMATS, line, markdown, terminal
 
     prices = bill.prices if bill else [None] * len(rows)
@@ -105,8 +106,8 @@ def _counting(priced: list[tuple["Planned", "Price | None"]]) -> "Iterable[tuple
     return track(priced, "Counting", console=console, transient=True, disable=not console.is_terminal)
 
 
-def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | None":
-    """Measure, if that is asked for and possible here.
+def _bill(rows: list["Planned"], config: PlanConfig, cores: int | None, *, named: bool) -> "Bill | None":
+    """Measure, if that is asked for and possible here, each run with as many `cores` as its job will have.
 
     Raises:
         ConfigError: No row can be measured, and not for want of memory.
@@ -130,7 +131,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
     if runs:
         told = f"{_plural(len(launched), 'row')}, {left:,} of {_plural(runs, 'run')} left."
         print(told, file=sys.stderr, flush=True)
-    found = bill(rows, config.devices, config.limit, fresh=config.fresh)
+    found = bill(rows, config.devices, config.limit, cores, fresh=config.fresh)
     known = [price for price in found.prices if price.cost or price.exhausted]
     if not known and (faults := dict.fromkeys(price.fault for price in found.prices if price.fault)):
         raise ConfigError(list(faults))

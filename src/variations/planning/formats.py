@@ -251,6 +251,8 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         said = [*refused, f"Left: {left} run{'s' * (left > 1)}{done}, {scientific(flops)} FLOPs in all."]
         return said if runs > 1 else []
     hours = hours_name(line.device for line in lines if line.row.left)
+    if bill.cores and hours == "process-hours":  # of jobs that reserve cores
+        hours += f" ({hours_text(bill.hours * bill.cores)} core-hours with hydra.launcher.cpus={bill.cores})"
     priced = any(price.cost for price in bill.prices)
     total = (
         f"{duration(bill.seconds)} one after the other, {hours_text(bill.hours)} {hours}, "
@@ -427,6 +429,7 @@ def json_document(lines: Sequence[PlanLine], bill: Bill | None = None) -> str:
             "runs_left": sum(len(line.row.left) for line in lines),
             "seconds": bill.seconds,
             "device_hours": bill.hours,
+            "cores_each": bill.cores,
             "disk_bytes": bill.disk,
             "preparation_seconds": bill.preparation,
             "places": bill.places,

@@ -83,6 +83,8 @@ class Bill:
     """Seconds for all runs left, one after the other."""
     hours: float
     """Device-hours for the same."""
+    cores: int | None
+    """CPU cores that each process reserves in a job of its own; None: none are reserved."""
     disk: int
     """Bytes of checkpoints that they add."""
     preparation: float
@@ -94,21 +96,24 @@ class Bill:
     """Rows that are to be run but have no known cost."""
 
 
-def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bool) -> Bill:
+def bill(rows: Sequence[Planned], places: int | None, limit: float, cores: int | None = None, *, fresh: bool) -> Bill:
     """Measure what is not known yet, and add up.
 
     Args:
         rows: The plan.
         places: Runs at the same time; None: `sweep.at_once`, and at most as many as fit the GPUs of this machine.
         limit: Seconds of updates for each shape.
+        cores: CPU cores of each process where every run has a job of its own; None: the runs share this machine.
         fresh: Whether to repeat known measurements.
     """
     rows = _at_once(rows, limit, fresh=fresh)
-    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}
+    places = places or _places(rows)
+    if cores is not None:
+        rows = [replace(row, at_once=1) for row in rows]
+    shapes = {row.name: Shape(row.config, row.at_once, cores=cores) for row in rows if row.config is not None}
     found = measured(shapes, limit, fresh=fresh, told=True)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
     prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]
-    places = places or _places(rows)
     bases = {row.config.variation.base for row in rows if row.config is not None}
     pieces, hours, disk = [], 0.0, 0
     for row, price in zip(rows, prices, strict=True):
@@ -125,6 +130,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         prices=prices,
         seconds=sum(piece.seconds for piece in pieces),
         hours=hours,
+        cores=cores,
         disk=disk,
         preparation=max((preparation(answer.values or {}) for answer in answers if answer), default=0.0),
         places=places,
