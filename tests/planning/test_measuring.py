@@ -260,9 +260,8 @@ def test_texts_that_were_edited_since_are_told_before_anything_is_trained(
         (folder.checkpoints / "step50.ckpt").write_bytes(b"")
     capsys.readouterr()
     told = render([*words, "data=files"], PlanConfig())
-    assert (
-        f"seed 2 will be refused: {folder.path} cannot continue: train.en in {text} changed after this run was" in told
-    )
+    assert f"seed 2 will be refused, and no run of the sweep will start: {folder.path} cannot continue" in told
+    assert f"train.en in {text} changed after this run was" in told
     assert "Left: 1 run (1 finished)" in told
     assert "warning: transformer, seed 1: train.en" in capsys.readouterr().err
 

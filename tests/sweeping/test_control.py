@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from variations.configuration.compose import to_dict
+from variations.store.inputs import remember
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder
 from variations.sweeping import control as module
@@ -323,6 +324,28 @@ def test_runs_of_another_configuration_are_told_before_any_row_starts(rows: Any,
         refuse_changed(rows("a", "b", "c", "d"))
     assert str(told.value).count("trainer.max_steps: 77 → 2400") == 1
     assert str(told.value).endswith("The same is true of b, seed 1.")
+
+
+@pytest.mark.slow
+def test_changed_texts_of_a_run_that_has_begun_are_told_before_any_row_starts(rows: Any, tmp_path: Path) -> None:
+    """The others would train on the new text, and could not be compared with it."""
+    text = tmp_path / "text"
+    text.mkdir()
+    for name in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            (text / f"{name}.{side}").write_text("a b c\n" * 40, encoding="utf-8")
+    own = ["data=files", f"data.root={text}", "data.vocabulary=32"]
+    begun = rows("a", changes=own)[0]
+    folder = RunFolder(begun.folder.path).create(to_dict(begun.job.config))
+    folder.measurements.append({"step": 1})
+    (folder.checkpoints / "step1.ckpt").write_bytes(b"")
+    remember(folder, {"train.en": "another"})
+    folder.set_status("interrupted", checkpoint=1)
+    with pytest.raises(UserError) as told:
+        refuse_changed(rows("a", "b", changes=own))
+    assert f"{folder.path} cannot continue: train.en in {text} changed after this run was started" in str(told.value)
+    assert "(name=…, a sweep: sweep.name=…)" in str(told.value)
+    refuse_changed(rows("b", changes=own))
 
 
 @pytest.mark.slow

@@ -19,13 +19,13 @@ from variations.store.contents import refuse_damaged
 from variations.store.differences import idle
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
-from variations.store.own_code import refuse_to_continue
+from variations.store.own_code import refuse_changed_inputs, refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition, told_apart
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
 from variations.sweeping.jobs import composed_jobs, row_faults
 from variations.sweeping.local import on_gpus
-from variations.sweeping.outcomes import Outcome, other_inputs
+from variations.sweeping.outcomes import DONE, Outcome, other_inputs
 from variations.sweeping.sources import Sources
 from variations.sweeping.table_rows import table_rows, without_rows
 from variations.system.errors import ConfigError, UserError
@@ -76,6 +76,8 @@ def launch(config: RunConfig) -> Launch:
     try:
         state = folder.state()
         folder.refuse_change(to_dict(config), certain=False)
+        if state not in DONE:
+            refuse_changed_inputs(config, folder)
         blocks = False
         if state == "finished" and not folder.finished():  # without a result it is tested again
             return Launch(config.seed, "interrupted", 1.0)

@@ -127,14 +127,23 @@ def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
     return [*named(config.task).changed_inputs(config, folder), *changed_code(folder)]
 
 
+def refuse_changed_inputs(config: Any, folder: RunFolder) -> None:
+    """Check that a run that has trained continues with its inputs.
+
+    Raises:
+        UserError: Some have changed since, or its files cannot be read.
+    """
+    if folder.has_trained() and (changed := changed_inputs(config, folder)):
+        raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
+
+
 def refuse_to_continue(config: Any, folder: RunFolder) -> None:
     """Check that a run can continue: with its inputs, which have not changed since, its checkpoints and measurements.
 
     Raises:
         UserError: It cannot, or its files cannot be read.
     """
-    if folder.has_trained() and (changed := changed_inputs(config, folder)):
-        raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
+    refuse_changed_inputs(config, folder)
     folder.refuse_lost_checkpoints()
     folder.refuse_lost_measurements()
 

@@ -17,7 +17,7 @@ from variations.store.differences import equal_rows, foreseen
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.store.own_code import changed_inputs
+from variations.store.own_code import changed_inputs, refuse_changed_inputs
 from variations.store.row_files import replaced
 from variations.sweeping.job import Job
 from variations.sweeping.pool import PooledRun
@@ -194,16 +194,19 @@ def _end_of(path: Path) -> bytes:
 
 
 def refuse_changed(outcomes: Iterable[Outcome]) -> None:
-    """Check that no run which is left to do has begun with another configuration.
+    """Check that no run which is left to do has begun with another configuration or with other inputs.
 
     Raises:
-        UserError: Some have; the message lists the keys that differ, once for all runs in which the same ones do.
+        UserError: Some have; the message lists the keys or inputs that differ, once for all runs in which the same do.
     """
     found: dict[str, list[tuple[str, Outcome]]] = {}
     for outcome in outcomes:
         if not outcome.ended and outcome.folder.exists():
+            config, folder = outcome.job.config, outcome.folder
             try:
-                outcome.folder.refuse_change(to_dict(outcome.job.config), certain=False)
+                folder.refuse_change(to_dict(config), certain=False)
+                if folder.state() not in DONE:
+                    refuse_changed_inputs(config, folder)
             except UserError as error:
                 found.setdefault(str(error).replace(str(outcome.folder.path), ""), []).append((str(error), outcome))
     texts = []

@@ -57,5 +57,6 @@ def changed_texts(config: TranslationConfig, folder: RunFolder) -> list[str]:
     where = f" in {config.data.root}" if config.data.root else ""
     return [
         f"{', '.join(names)}{where} changed after this run was started with the former text. "
-        "force=true starts a new attempt with the present text; name=… keeps both apart."
+        "force=true starts a new attempt with the present text; another name (name=…, a sweep: sweep.name=…) keeps "
+        "both apart."
     ]
