@@ -127,6 +127,8 @@ def test_another_command_knows_its_keys(
     importlib.import_module(f"variations.commands.{Path(verb).stem}").main()  # a fault would raise SystemExit
     printed = capsys.readouterr().out
     for word in words:
+        if word.startswith("hydra"):
+            continue  # a launcher is not among the verb's own keys; a wrong one would raise SystemExit
         key = word.split("=")[0].split(".")[-1]
         assert (ROOT / "conf" / key).is_dir() or re.search(rf"^ *{key}:", printed, flags=re.MULTILINE), (
             f"{key} is no key of {verb}"

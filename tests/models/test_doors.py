@@ -127,6 +127,16 @@ def test_a_network_of_another_package() -> None:
     assert training_flops(config(kind="elsewhere.nets:BagOfWords"), tokens, 13) == 6 * 5 * 8 * 13
 
 
+def test_a_class_may_say_that_its_matrix_products_are_those_of_the_transformer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is that of docs/adding-a-variation.md."""
+    own = type("Same", (Transformer,), {"forward_macs": Transformer.forward_macs, "__module__": "elsewhere.nets"})
+    monkeypatch.setattr(sys.modules["elsewhere.nets"], "Same", own, raising=False)
+    same = config(kind="elsewhere.nets:Same")
+    assert uncounted(same) == []
+    tokens = Tokens(6, 5, 20, 13, 16)
+    assert training_flops(same, tokens, 13) == training_flops(config(), tokens, 13) > 0
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
