@@ -11,7 +11,7 @@ from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment, perplexity
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data import fingerprints, multi30k
-from variations.tasks.translation.data.corpora import seen_before
+from variations.tasks.translation.data.corpora import seen_before, tokenised
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.inspection.stored import store_maps
 from variations.tasks.translation.scoring.bleu import as_dict, moses, sacre_bleu
@@ -80,6 +80,7 @@ class TranslationExperiment(SequenceExperiment):
             "decoding_seconds": seconds,
             "remarks": [
                 *(text for name, text in seen_before(data.corpus) if name in measured),
+                *(text for name, text in tokenised(data.corpus).items() if name in measured),
                 *self.remarks(),
             ],
         } | self._facts()

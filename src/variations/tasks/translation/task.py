@@ -87,6 +87,12 @@ class Translation(SequenceTask, Measures):
 
         return changed_texts(config, folder)
 
+    def foreseen(self, config: TranslationConfig) -> list[str]:
+        """That scores will be of text which looks tokenised already."""
+        from variations.tasks.translation.data.corpora import at_first_sight
+
+        return [text.rstrip(".") for text in at_first_sight(config.data)]
+
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first translations of each set."""
         from variations.tasks.translation.samples import samples

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from variations.configuration.faults import faults
 from variations.configuration.tasks import named
 from variations.data.download import Patience
 from variations.data.transfer import Remote
+from variations.store.differences import foreseen
 from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import corpora, multi30k, wmt14
-from variations.tasks.translation.data.corpora import Corpus, TextPair, load
+from variations.tasks.translation.data.corpora import Corpus, TextPair, load, tokenised
 from variations.tasks.translation.data.textfiles import find
 
 LOCAL = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[5] / "shared" / "data"))
@@ -273,6 +275,21 @@ def test_a_tokenised_dev_or_test_text_is_reported(tmp_path: Path, caplog: pytest
         "apart: valid.de looks tokenised already (lines end in ' .'); `bleu`, `bleu_lc` and `chrf` are meant for raw "
         "text: detokenise the files."
     ]
+
+
+def test_a_sweep_tells_of_a_tokenised_text_before_it_starts_and_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "text", {**TEXT, "test.de": "Ein Hund .\n"})
+    data = folder(tmp_path, name="beforehand")
+    configs = {name: TranslationConfig(data=replace(data)) for name in ("base", "other")}
+    (told,) = foreseen(configs)
+    assert told.startswith("base, other: beforehand: test.de looks tokenised already (lines end in ' .'); `bleu`")
+    assert told.endswith("detokenise the files.")
+    with caplog.at_level(logging.WARNING):
+        corpus = load(data, progress=False)
+    assert caplog.records == []
+    assert list(tokenised(corpus)) == ["test"]  # for the result, so that tables have it, too
 
 
 def built_in(tmp_path: Path, **changes: Any) -> Corpus:

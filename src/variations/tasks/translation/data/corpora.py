@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from variations.data.download import origin
 from variations.data.entry import entry, key_of, text_sha256, told_if_cache_unwritable
 from variations.store.atomic import read_json, write_json
-from variations.system.errors import DataError
+from variations.system.errors import DataError, UserError
 from variations.system.terminal import status_line
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
@@ -32,6 +31,10 @@ from variations.tasks.translation.data.textfiles import (
 from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
+_TOLD: set[str] = set()
+"""Warnings that this process has told."""
+_SEEN: dict[str, list[str]] = {}
+"""Warnings of `at_first_sight`, by configuration."""
 SURVEY_VERSION = 4
 LARGE = 20_000_000
 """Bytes of training text above which a status line is shown while it is checked."""
@@ -134,13 +137,7 @@ def load(data: DataConfig, *, progress: bool = True) -> Corpus:
         DataError: missing files or languages, files of different length, empty files, text that is not UTF-8.
         UserError: a download that fails, too little space, an unwritable cache.
     """
-    loaders: dict[str, Callable[[DataConfig, bool], Corpus]] = {
-        "toy": _toy,
-        "folder": _folder,
-        "multi30k": _multi30k,
-        "wmt14": _wmt14,
-    }
-    corpus = (loaders[data.kind] if data.root is None or data.kind == "multi30k" else _folder)(data, progress)
+    corpus = _found(data, progress=progress)
     corpus = replace(
         corpus,
         surveys=surveys(corpus, cache_folder(data), used=data.train_pairs, lowercase=data.lowercase, progress=progress),
@@ -148,6 +145,42 @@ def load(data: DataConfig, *, progress: bool = True) -> Corpus:
     for message in _warnings(corpus):
         _warn(message)
     return corpus
+
+
+def _found(data: DataConfig, *, progress: bool) -> Corpus:
+    loaders: dict[str, Callable[[DataConfig, bool], Corpus]] = {
+        "toy": _toy,
+        "folder": _folder,
+        "multi30k": _multi30k,
+        "wmt14": _wmt14,
+    }
+    return (loaders[data.kind] if data.root is None or data.kind == "multi30k" else _folder)(data, progress)
+
+
+def at_first_sight(data: DataConfig) -> list[str]:
+    """Warnings about the user's own texts that need no survey, for the caller to tell: `load` will not repeat them."""
+    if data.root is None:
+        return []
+    key = json.dumps(asdict(data), sort_keys=True)
+    if key not in _SEEN:
+        try:
+            _SEEN[key] = [text for text in tokenised(_found(data, progress=False)).values() if text not in _TOLD]
+        except UserError:  # told when the text is needed
+            return []
+        _TOLD.update(_SEEN[key])
+    return _SEEN[key]
+
+
+def tokenised(corpus: Corpus) -> dict[str, str]:
+    """The evaluated sets whose target text looks tokenised, and a sentence about each."""
+    found = {}
+    for name, pair in corpus.sets().items():
+        if name != "train" and looks_tokenised(list(islice(iterate(pair.target), LINES_LOOKED_AT))):
+            found[name] = (
+                f"{corpus.name}: {pair.target.name} looks tokenised already (lines end in ' .'); "
+                "`bleu`, `bleu_lc` and `chrf` are meant for raw text: detokenise the files."
+            )
+    return found
 
 
 def surveys(
@@ -221,13 +254,7 @@ def seen_before(corpus: Corpus) -> Iterator[tuple[str, str]]:
 def _warnings(corpus: Corpus) -> Iterator[str]:
     for _, text in seen_before(corpus):
         yield f"{corpus.name}: {text}"
-    for name in ("dev", "test"):
-        target = corpus.sets()[name].target
-        if looks_tokenised(list(islice(iterate(target), LINES_LOOKED_AT))):
-            yield (
-                f"{corpus.name}: {target.name} looks tokenised already (lines end in ' .'); "
-                "`bleu`, `bleu_lc` and `chrf` are meant for raw text: detokenise the files."
-            )
+    yield from tokenised(corpus).values()
     for name, found in corpus.surveys.items():
         if found.blank:
             one, pair = found.blank == 1, corpus.sets()[name]
@@ -241,10 +268,11 @@ def _warnings(corpus: Corpus) -> Iterator[str]:
             )
 
 
-@lru_cache(maxsize=1024)
 def _warn(message: str) -> None:
     """Log a warning once per process: a sweep loads the same corpus for every row."""
-    LOG.warning(message)
+    if message not in _TOLD:
+        _TOLD.add(message)
+        LOG.warning(message)
 
 
 def cache_folder(data: DataConfig) -> Path:
