@@ -254,10 +254,14 @@ def _layer_words(config: FiguresConfig) -> list[str]:
 
 def _differences(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     from variations.tables.chance import SignificanceConfig
-    from variations.tables.drawn import forest
+    from variations.tables.drawn import forest, note
 
-    if (table := _table(config, SignificanceConfig())) and (drawn := forest(table)):
+    table = _table(config, SignificanceConfig())
+    if table and (drawn := forest(table)):
         yield drawn
+    elif table and config.figure == "differences":
+        why = note(table).replace("\n", " ") or "No row and its base row have both finished."
+        raise UserError(f"Nothing to draw: no row can be compared with its base row. {why}")
 
 
 def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
@@ -316,7 +320,7 @@ def _nothing(config: FiguresConfig) -> str:
     if config.x is not None:
         of_curves = f"no run counted {config.x} when it measured {config.metric}; leave x out for what was counted"
     reasons = {
-        "differences": "no row can be compared with its base row; `table.py` says why",
+        "differences": "a single run has no base row",
         "learning_curves": of_curves,
         "branch_weights": "no run recorded weights of such branches: choose a sweep with a weighted model, or another "
         "layer or part",

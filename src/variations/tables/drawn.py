@@ -13,7 +13,7 @@ def forest(table: Table) -> tuple[str, Any] | None:
     found = differences(table)
     if not found:
         return None
-    return f"differences-{table.primary.key.replace('.', '_')}", draw(found, _axis(table), _note(table))
+    return f"differences-{table.primary.key.replace('.', '_')}", draw(found, _axis(table), note(table))
 
 
 def differences(table: Table) -> list[Difference]:
@@ -62,7 +62,7 @@ def _alike(table: Table, key: str) -> bool:
     return same and not table.part(key)
 
 
-def _note(table: Table) -> str:
+def note(table: Table) -> str:
     """The note below them: how the intervals were made, what published figures were measured on, who is not drawn."""
     lines = [line for line in table.lines if table.primary.key in line.delta]
     tested = [line for line in lines if line.test]
@@ -81,7 +81,7 @@ def _note(table: Table) -> str:
             reasons.setdefault(f"not tested: {line.untested}", []).append(line.label)
     for line in table.lines:
         if line.row.finished and line not in lines and line.base:
-            why = f"{NOT_TRAINED}: {line.untrained}" if line.untrained else line.uncompared
+            why = f"{NOT_TRAINED}: {line.untrained}" if line.untrained else line.uncompared or line.untested
             reasons.setdefault(f"not drawn, {why}" if why else "not drawn", []).append(line.label)
     found += [f"{'; '.join(labels)}: {why.rstrip('.')}." for why, labels in reasons.items()]
     printed = dict.fromkeys(key for line in lines for key in line.published_delta if _alike(table, key))
