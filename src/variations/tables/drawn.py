@@ -36,7 +36,8 @@ def _axis(table: Table) -> str:
     compared = [line for line in table.lines if table.primary.key in line.delta]
     others = {line.base for line in compared} != {compared[0].base}
     base = f"{_base(table, compared[0])}{', or from the row in brackets' if others else ''}"
-    return f"{table.primary.label}: difference from {base}"
+    better = "" if table.primary.higher_is_better else " (lower is better)"
+    return f"{table.primary.label}{better}: difference from {base}"
 
 
 def _base(table: Table, line: Line) -> str:
@@ -68,7 +69,7 @@ def note(table: Table) -> str:
     tested = [line for line in lines if line.test]
     found = []
     if tested:
-        items = f"the test set's {table.primary.items}"
+        items = table.primary.items
         single = [line.label for line in tested if line.test and not line.test.counts_seeds]
         of_restarts = {line.test.counts_restarts for line in tested if line.test and line.test.counts_seeds}
         trained = " or ".join({False: "seeds", True: "restarts"}[kind] for kind in sorted(of_restarts))
