@@ -186,6 +186,27 @@ def test_score_that_is_not_finite_is_null_in_json(run, monkeypatch):
     assert "cut off after 0 sub-words" in remarks
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_the_network_computes_in_the_precision_of_the_runs_test(precision, monkeypatch, run):
+    import torch
+
+    seen = []
+
+    class Watched(Parrot):
+        def decode_step(self, tokens, cache):
+            seen.append(torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16)
+            return super().decode_step(tokens, cache)
+
+    def load(folder, load_network=None):
+        _, subwords, config = load_model(folder)
+        config.trainer.precision = precision
+        return Watched(), subwords, config
+
+    monkeypatch.setattr(translating, "load_model", load)
+    run(b"ab\n")
+    assert seen and set(seen) == {precision == "bf16-mixed"}
+
+
 def test_search_is_the_runs_own_unless_asked_otherwise():
     own = TranslationConfig()
     own.decode = DecodeConfig(beam=5, alpha=1.0, max_extra=7, batch_tokens=99)

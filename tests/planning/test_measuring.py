@@ -133,10 +133,7 @@ def test_a_fault_is_told_and_the_other_rows_are_measured(
 @pytest.mark.slow
 def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> None:
     text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], PlanConfig())
-    assert (
-        "weighted: will not fit, memory ran out (it was killed); lower trainer.tokens_per_batch (the update stays"
-        in text
-    )
+    assert "weighted: will not fit, memory ran out (it was killed); lower trainer.tokens_per_batch, in all rows" in text
     assert "will not fit" in next(line for line in text.splitlines() if line.startswith(" uniform"))
 
 

@@ -657,6 +657,30 @@ def test_seeds_that_were_computed_in_another_way_count_as_trained_alike(
     assert told.startswith("its seeds were not trained alike: steps 100000→5 from seed 1 to 3")
 
 
+@pytest.mark.parametrize("key", ["trainer__tokens_per_batch", "trainer__devices"])
+def test_seeds_with_other_batches_were_not_trained_alike(
+    key: str, make_run: Any, store: Path, configuration: Any
+) -> None:
+    """Batches group pairs by length, so an update of several smaller ones holds other pairs."""
+    make_run("mine", "one", 1, 31.0, config=configuration())
+    make_run("mine", "one", 2, 31.0, config=configuration(seed=2, **{key: 2}))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"]), store=store), store).lines
+    (told,) = caveats(line.row)
+    assert told.startswith("its seeds were not trained alike: ") and "2 from seed 1 to 2" in told
+
+
+def test_a_row_with_other_batches_than_its_base_row_says_so(make_run: Any, store: Path) -> None:
+    """A recipe that sets the key was edited between the two."""
+    for row, words in (("transformer", []), ("weighted", ["trainer.tokens_per_batch=256"])):
+        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
+        config["sweep"] |= {"overrides": [], "typed": []}
+        make_run("quickstart", row, 1, 30.0, config=config)
+    rows = ["transformer", "weighted"]
+    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    (note,) = line.notes
+    assert note.startswith("differs from its base row in trainer.tokens_per_batch")
+
+
 def test_a_row_that_was_computed_in_another_way_than_its_base_row_is_compared(make_run: Any, store: Path) -> None:
     for row, words in (("transformer", []), ("weighted", ["trainer.strategy=ddp", "trainer.compile=true"])):
         config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))

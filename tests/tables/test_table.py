@@ -13,6 +13,7 @@ from variations.dashboard.store import Store
 from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.tables.collect import Summary, paired, summary
+from variations.tables.footnotes import convention
 from variations.tables.formats import FORMATS, render
 from variations.tables.grid import Notebook, lay_out
 from variations.tables.line import Figure
@@ -267,6 +268,16 @@ def test_the_published_convention_is_preferred_where_it_was_measured(
     make_run("papers", "base", 1, 27.0, config=configuration(**WMT), scores=scores)
     figure = read(seeds=[1]).lines[0].published["dev_bleu"]
     assert (figure.measure, figure.difference, figure.notes) == ("dev.bleu_split", pytest.approx(0.2), ())
+
+
+def test_rows_that_were_scored_by_other_conventions_each_have_theirs(make_run: Any, read: Callable[..., Table]) -> None:
+    for row, language in (("base", "de"), ("A_h16", "fr")):
+        made = {"value": 27.0, "convention": f"multi-bleu after Moses ({language})."}
+        make_run("papers", row, 1, 27.0, scores={"test": {"bleu": made}, "dev": {}})
+    table = read(seeds=[1])
+    labels = [line.label for line in table.lines]
+    told = convention(table, table.task.measure("test.bleu"))
+    assert told == f"{labels[0]}: multi-bleu after Moses (de); {labels[1]}: multi-bleu after Moses (fr)"
 
 
 def test_perplexities_of_another_vocabulary_are_not_compared(

@@ -157,8 +157,11 @@ SHAPING = (
     "trainer.limit_val_batches",
     "trainer.limit_test",
     "trainer.precision",
+    *("trainer.tokens_per_batch", "trainer.devices", "trainer.nodes"),
 )
-"""The keys of the trainer that change a run's budget or what is measured; the others say how it is computed."""
+"""The keys of the trainer that change a run's budget, its batches or what is measured; the others, how it is computed.
+
+Batches group pairs by length, so a smaller one holds other pairs, and so does the update to which several are added."""
 
 
 WATCHED = ("trainer.val_every", "trainer.val_bleu")
@@ -166,7 +169,7 @@ WATCHED = ("trainer.val_every", "trainer.val_bleu")
 
 
 def is_computing(key: str, *, callbacks: bool) -> bool:
-    """Whether a key of the trainer only says how a run is computed, and changes its result by no more than rounding.
+    """Whether a key of the trainer only says how a run is computed: its result changes by rounding, or as by a seed.
 
     Args:
         key: Dotted.

@@ -383,9 +383,15 @@ def _told_by_runs(table: Table) -> Iterator[tuple[Line, str]]:
 
 
 def convention(table: Table, measure: Measure) -> str | None:
-    """How a measure was computed, from the first result that says so."""
-    runs = [run for line in table.lines for run in line.row.finished]
-    return next((text for run in runs if (text := measure.told_convention(run.result))), None)
+    """How a measure was computed, by what results say; with the rows that each text is of, if they differ."""
+    rows: dict[str, list[str]] = {}
+    for line in table.lines:
+        for text in dict.fromkeys(measure.told_convention(run.result) for run in line.row.finished):
+            if text:
+                rows.setdefault(text, []).append(line.label)
+    if len(rows) < 2:
+        return next(iter(rows), None)
+    return "; ".join(f"{', '.join(labels)}: {text.rstrip('.')}" for text, labels in rows.items())
 
 
 def _part(config: Mapping[str, Any]) -> str:

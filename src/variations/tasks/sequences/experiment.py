@@ -21,7 +21,7 @@ from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.schedules import branch_rate, main_rate, own_schedule
 from variations.tasks.sequences import agreement
 from variations.tasks.sequences.data import Pairs, PairsData
-from variations.tasks.sequences.decoding.translator import Codec, Translation, Translator, limits
+from variations.tasks.sequences.decoding.translator import Codec, Translation, Translator, as_tested
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class SequenceExperiment(Experiment):
     def translator(self, **changes: Any) -> Translator:
         """Beam search with the current weights; `changes` override the configuration's `decode`."""
         decode = dataclasses.replace(self.config.decode, **changes)
-        return Translator(self.network, self.codec, decode, device=self.device, **limits(self.config))
+        return Translator(self.network, self.codec, decode, device=self.device, **as_tested(self.config))
 
     def tell_cuts(self, name: str, found: Sequence[Translation]) -> None:
         """Log, and record for the result, which sentences of a tested set were cut."""

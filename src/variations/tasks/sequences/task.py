@@ -159,7 +159,7 @@ class SequenceTask(Task):
     )
     switches: Sequence[str] = ("model.dropout", "model.attention_dropout", "model.relu_dropout")
     smaller = (
-        "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
+        "lower trainer.tokens_per_batch, in all rows (an update keeps its size, but not its pairs), or the model's size"
     )
     lengths: tuple[int, int] = (30, 30)
     """Tokens of a source and of a target, for counting sizes."""

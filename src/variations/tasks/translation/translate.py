@@ -161,7 +161,7 @@ def translator_of(
     decode = search_config(config, run)
     import torch
 
-    from variations.tasks.sequences.decoding.translator import Translator, limits
+    from variations.tasks.sequences.decoding.translator import Translator, as_tested
 
     has_gpu = torch.cuda.is_available()
     if config.accelerator == "gpu" and not has_gpu:
@@ -172,8 +172,8 @@ def translator_of(
     if config.decoder == "ctranslate2":
         from variations.tasks.translation.exporting import ExportedTranslator
 
-        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits(run))
-    return Translator(cast(Any, model), subwords, decode, device=device, **limits(run))
+        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **as_tested(run))
+    return Translator(cast(Any, model), subwords, decode, device=device, **as_tested(run))
 
 
 def load_model(path: Path, load_network: Load) -> "tuple[nn.Module, Subwords, TranslationConfig]":

@@ -6,7 +6,7 @@ fails at once, and the estimate of the time left is conservative.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 from unicodedata import category
@@ -89,6 +89,7 @@ class Translator:
         device: where the model is.
         max_source: longest source in sub-words, EOS included; longer ones are truncated and marked. None: no limit.
         max_target: longest output in sub-words, EOS included (rows of a learned position table). None: no limit.
+        bf16: whether forward passes are those of `trainer.precision=bf16-mixed`, with matrix products in bf16.
     """
 
     model: Decodable
@@ -97,6 +98,7 @@ class Translator:
     device: torch.device | str = "cpu"
     max_source: int | None = None
     max_target: int | None = None
+    bf16: bool = False
 
     def __post_init__(self) -> None:
         if self.decode.nbest > self.decode.beam:
@@ -152,7 +154,8 @@ class Translator:
             The n-best list of each sentence, in the order of `sources`.
         """
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        with _evaluating(self.model), _bar(len(sources), progress) as advance:
+        mixed = torch.autocast(torch.device(self.device).type, torch.bfloat16) if self.bf16 else nullcontext()
+        with _evaluating(self.model), mixed, _bar(len(sources), progress) as advance:
             for batch in batches([len(ids) for ids in sources], self.decode.batch_tokens, self.decode.beam):
                 source = pad_sources([sources[index] for index in batch]).to(self.device)
                 hypotheses = beam_search(
@@ -191,13 +194,14 @@ def shortened(ids: Any, longest: int | None) -> Any:
     return ids if longest is None or len(ids) <= longest else [*ids[: longest - 1], EOS]
 
 
-def limits(config: TransformerConfig) -> dict[str, int | None]:
-    """The longest source and output of a run, in sub-words with EOS: arguments of `Translator`, for every command.
+def as_tested(config: TransformerConfig) -> dict[str, Any]:
+    """Longest source and output of a run's test, in sub-words with EOS, and its precision: arguments of `Translator`.
 
     A learned position table limits outputs; source positions beyond its end use its last row.
     """
     rows = config.positions.max_length if config.positions.kind == "learned" else None
-    return {"max_source": longest_source(config), "max_target": rows}
+    bf16 = config.trainer.precision == "bf16-mixed"
+    return {"max_source": longest_source(config), "max_target": rows, "bf16": bf16}
 
 
 def clean(line: str) -> str:

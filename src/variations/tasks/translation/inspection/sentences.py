@@ -12,7 +12,7 @@ from variations.figures.attention import AttentionMap, readable
 from variations.models import SequenceToSequence
 from variations.system.errors import UserError
 from variations.tasks.sequences.decoding.protocol import EOS
-from variations.tasks.sequences.decoding.translator import Translation, Translator, clean, limits
+from variations.tasks.sequences.decoding.translator import Translation, Translator, as_tested, clean
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.inspection.attention import attention_weights
@@ -66,7 +66,7 @@ def run_maps(
     Raises:
         UserError: The sentence has no sub-words, or too many.
     """
-    translator = Translator(cast(Any, model), subwords, config.decode, device="cpu", **limits(config))
+    translator = Translator(cast(Any, model), subwords, config.decode, device="cpu", **as_tested(config))
     longest, rows = translator.max_source or 0, translator.max_target
     source = subwords.encode([clean(sentence)])[0]
     if len(source) == 1:
