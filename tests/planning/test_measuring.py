@@ -120,7 +120,9 @@ def test_a_fault_is_told_and_the_other_rows_are_measured(
 ) -> None:
     words = ["sweep=quickstart", "rows=[transformer,weighted]", "branch.M=3", f"runs={tmp_path}"]
     found = json.loads(render(words, PlanConfig(format="json")))
-    assert capsys.readouterr().err.startswith("2 rows, 2 of 2 runs left.\n")  # before anything is measured
+    said = capsys.readouterr().err
+    assert said.startswith("2 rows, 2 of 2 runs left.\n")  # before anything is measured
+    assert said.index("quickstart/weighted: the cat sat on it\n") > said.index("] quickstart/weighted\n")
     by_row = {row["row"]: row for row in found["rows"]}
     assert by_row["weighted"]["fault"] == "the cat sat on it" and by_row["weighted"]["seconds"] is None
     assert by_row["transformer"]["seconds"] > 0

@@ -164,6 +164,8 @@ def measured(
             progress.update(bar, description=f"Measuring {escape(name)}")
             found[key] = answer = _measure(shape, limit)
             progress.advance(bar)
+            if told and answer.fault:  # the last row may be minutes away
+                progress.console.print(f"{escape(name)}: {escape(answer.fault)}", soft_wrap=True, highlight=False)
             if answer.values is not None:
                 path = _place(shape, key)
                 with told_if_cache_unwritable(path):
