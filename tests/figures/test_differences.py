@@ -62,7 +62,7 @@ def test_an_interval_that_would_press_the_others_together_is_cut_and_its_value_i
     low, high = figure.axes[0].get_xlim()
     assert low > -1
     assert high < 1
-    assert [text.get_text() for text in figure.axes[0].texts] == ["−50.0"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["−50.00"]
     assert "An arrow at the edge: the interval goes on." in figure.get_supxlabel()
     assert "arrow" not in drawn(rows[:3]).get_supxlabel()
 

@@ -154,12 +154,14 @@ def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str)
         (["hydra/launcher=slurm"], 4),
         (["hydra/launcher=slurm", "hydra.launcher.cpus=1"], 1),
         (["hydra/launcher=ray"], 1),
+        (["hydra/launcher=ray", "hydra.launcher.cpus=0.5"], 0.5),
+        (["hydra/launcher=ray", "hydra.launcher.cpus=2", "hydra.launcher.address=auto"], 2),
     ],
 )
 def test_a_run_that_gets_a_job_of_its_own_is_measured_with_the_cores_of_the_job(
-    typed: list[str], cores: int | None, known: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: list[str], cores: float | None, known: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two at a time, as the sweep's file says, are two jobs; here they would share the machine."""
+    """Two at a time, as the sweep's file says, are two jobs; here, or under a Ray of this machine, they share it."""
     asked: list[Shape] = []
     answers = price.measured
 
@@ -170,22 +172,25 @@ def test_a_run_that_gets_a_job_of_its_own_is_measured_with_the_cores_of_the_job(
     monkeypatch.setattr(price, "measured", seen)
     words = ["sweep=quickstart", f"runs={tmp_path}", "sweep.at_once=2", *typed]
     found = json.loads(render(words, PlanConfig(format="json")))
-    assert {(one.at_once, one.cores) for one in asked} == {(2, None) if cores is None else (1, cores)}
-    assert cores is None or {one.threads for one in asked} == {cores}
+    elsewhere = "hydra/launcher=slurm" in typed or "hydra.launcher.address=auto" in typed
+    assert {one.at_once for one in asked} == {1 if elsewhere else 2}
+    assert cores is None or {one.threads for one in asked} == {max(1, int(cores))}
     assert found["totals"]["cores_each"] == cores and found["totals"]["places"] == 2
     said = render(words, PlanConfig())
     total = found["totals"]["device_hours"]
-    assert cores is None or f"process-hours ({hours_text(total * cores)} core-hours with hydra.launcher.cpus=" in said
+    assert cores is None or f"process-hours ({hours_text(total * cores)} core-hours, {cores:g} core" in said
     assert cores is not None or "core-hours" not in said
 
 
 def test_a_run_in_a_job_of_slurm_has_the_cores_that_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """`srun --cpus-per-task=1` need not confine its processes to one core."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    monkeypatch.delenv("SLURM_CPUS_ON_NODE", raising=False)
     assert processes.threads_each(1) is None
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
-    assert (processes.cores(), processes.threads_each(1), processes.threads_each(2)) == (1, 1, 1)
+    monkeypatch.setattr(processes, "cores", lambda: 8)
+    assert processes.threads_each(2) == 4
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "2")
+    assert (processes.threads_each(1), processes.threads_each(2)) == (2, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert processes.threads_each(1) is None  # torch obeys it
 

@@ -69,6 +69,8 @@ def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
         "model.N": "1, 2",
     }
     assert definition.base.model.norm == "pre"
+    (config, *_) = definition.configs(0, {"recipe.lr": 1.0, "recipe.warmup": 50, "model.dropout": 0.1, "model.N": 1})
+    assert config.sweep.typed == ["model.norm=pre"]  # which the table of the trials names
 
 
 @pytest.mark.slow

@@ -346,6 +346,8 @@ def test_changed_texts_of_a_run_that_has_begun_are_told_before_any_row_starts(ro
     assert f"{folder.path} cannot continue: train.en in {text} changed after this run was started" in str(told.value)
     assert "(name=…, a sweep: sweep.name=…)" in str(told.value)
     refuse_changed(rows("b", changes=own))
+    text.rename(tmp_path / "elsewhere")  # as on a login node, which need not have the texts
+    refuse_changed(rows("a", "b", changes=own))
 
 
 @pytest.mark.slow

@@ -663,10 +663,28 @@ def test_seeds_with_other_batches_were_not_trained_alike(
 ) -> None:
     """Batches group pairs by length, so an update of several smaller ones holds other pairs."""
     make_run("mine", "one", 1, 31.0, config=configuration())
-    make_run("mine", "one", 2, 31.0, config=configuration(seed=2, **{key: 2}))
+    number = 2 if key == "trainer__devices" else 12_500
+    make_run("mine", "one", 2, 31.0, config=configuration(seed=2, **{key: number}))
     (line,) = build(define(SweepConfig(name="mine", rows=["one"]), store=store), store).lines
     (told,) = caveats(line.row)
-    assert told.startswith("its seeds were not trained alike: ") and "2 from seed 1 to 2" in told
+    assert told.startswith("its seeds were not trained alike: ")
+    assert f"{number} from seed 1 to 2" in told
+
+
+def test_seeds_whose_updates_have_the_same_batches_were_trained_alike(
+    make_run: Any, store: Path, configuration: Any
+) -> None:
+    """Two devices take in turn the batches that one accumulates; a budget above an update's changes nothing."""
+    ways: tuple[dict[str, Any], ...] = (
+        {"trainer__tokens_per_batch": 12_500},
+        {"trainer__devices": 2},
+        {"trainer__nodes": 2, "trainer__tokens_per_batch": 12_500},
+    )
+    for seed, way in enumerate(ways, start=1):
+        make_run("mine", "one", seed, 31.0, config=configuration(seed=seed, **way))
+    (line,) = build(define(SweepConfig(name="mine", rows=["one"], seeds=[1, 2, 3]), store=store), store).lines
+    assert caveats(line.row) == []
+    assert all(note.startswith("computed with ") for note in line.notes)
 
 
 def test_a_row_with_other_batches_than_its_base_row_says_so(make_run: Any, store: Path) -> None:

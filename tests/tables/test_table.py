@@ -29,10 +29,12 @@ WMT = {
 
 
 def test_runs_outside_a_sweep_are_compared_with_nothing(make_run: Any, configuration: Any, store: Path) -> None:
-    for name, score in (("one", 30.0), ("other", 31.0)):
-        make_run("single", name, 1, score)
+    for name, seed, score in (("one", 1, 30.0), ("other", 3, 31.0)):
+        make_run("single", name, seed, score)
     table = build(define(SweepConfig(name="single"), store=store), store)
     assert [(line.row.definition.row, line.base) for line in table.lines] == [("one", None), ("other", None)]
+    assert [line.seeds for line in table.lines] == ["1/1", "1/1"]  # nobody asked for the other's seed
+    assert table.gaps == []
     assert "Δ" not in render(table, "markdown")
 
 

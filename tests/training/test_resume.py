@@ -618,6 +618,23 @@ def test_a_run_shortened_to_where_it_was_interrupted_is_complete(small: Any, mad
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [("64-true", "32-true"), ("32-true", "64-true")])
+def test_a_run_continues_in_another_precision_if_that_is_allowed(
+    before: str, after: str, small: Any, made: Any, stopped_at: Any
+) -> None:
+    """The optimiser's state takes the new type of the weights."""
+    folder = made(small(), "run")
+    with pytest.raises(Interrupted):
+        fit(small(f"trainer.precision={before}"), folder, stopped_at(5))
+    changed = small(f"trainer.precision={after}", "resume.allow=[trainer.precision]")
+    folder.create(to_dict(changed))
+    trained = fit(changed, folder, Interrupt())
+    assert trained.steps == 12
+    (state, *_) = trained.step.optimizers().state.values()
+    assert state["exp_avg"].dtype == (torch.float64 if after == "64-true" else torch.float32)
+
+
+@pytest.mark.slow
 def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: Any) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):

@@ -75,23 +75,24 @@ def launcher_faults(overrides: Sequence[Override], config_name: str) -> list[str
     return [*found, *_together(schema, good)]
 
 
-def cores_of_job(lines: Sequence[str], config_name: str) -> int | None:
-    """CPU cores of each process of a run that a launcher puts into a job of its own: `hydra.launcher.cpus`.
+def cores_of_job(lines: Sequence[str], config_name: str) -> tuple[float, bool] | None:
+    """The CPU cores that a launcher reserves for each process of a run, `hydra.launcher.cpus`.
 
     Args:
         lines: The overrides, without faults.
         config_name: The verb's primary configuration.
 
     Returns:
-        None if the runs share this machine.
+        With whether the run is executed on another machine than this; None if the launcher reserves none.
     """
     parser = OverridesParser.create(config_loader=loader())
     overrides = [parser.parse_overrides([line])[0] for line in lines]
     schema = _schema(_chosen(overrides, config_name))
     if schema is None or "cpus" not in _keys(schema):
         return None
-    typed = [override.value() for override in overrides if override.key_or_group == f"{AT}cpus"]
-    return max(1, int([schema().cpus, *typed][-1]))
+    typed = {o.key_or_group: o.value() for o in overrides if o.key_or_group.startswith(AT) and not o.is_delete()}
+    elsewhere = "address" not in _keys(schema) or typed.get(f"{AT}address") is not None
+    return float(typed.get(f"{AT}cpus", schema().cpus)), elsewhere
 
 
 def _chosen(overrides: Sequence[Override], config_name: str) -> str | None:

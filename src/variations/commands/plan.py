@@ -106,8 +106,8 @@ def _counting(priced: list[tuple["Planned", "Price | None"]]) -> "Iterable[tuple
     return track(priced, "Counting", console=console, transient=True, disable=not console.is_terminal)
 
 
-def _bill(rows: list["Planned"], config: PlanConfig, cores: int | None, *, named: bool) -> "Bill | None":
-    """Measure, if that is asked for and possible here, each run with as many `cores` as its job will have.
+def _bill(rows: list["Planned"], config: PlanConfig, job: tuple[float, bool] | None, *, named: bool) -> "Bill | None":
+    """Measure, if that is asked for and possible here, each run with the cores of its `job`, see `cores_of_job`.
 
     Raises:
         ConfigError: No row can be measured, and not for want of memory.
@@ -131,7 +131,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, cores: int | None, *, named
     if runs:
         told = f"{_plural(len(launched), 'row')}, {left:,} of {_plural(runs, 'run')} left."
         print(told, file=sys.stderr, flush=True)
-    found = bill(rows, config.devices, config.limit, cores, fresh=config.fresh)
+    found = bill(rows, config.devices, config.limit, job, fresh=config.fresh)
     known = [price for price in found.prices if price.cost or price.exhausted]
     if not known and (faults := dict.fromkeys(price.fault for price in found.prices if price.fault)):
         raise ConfigError(list(faults))

@@ -47,7 +47,8 @@ class ModelConfig:
     norm_eps: float = number(1e-6, gt=0, most=1)
     """ε of the layer norm."""
     tying: str = choice("three_way", "three_way", "decoder", "none")
-    """Which of source embedding, target embedding and output projection share one matrix."""
+    """Which of source embedding, target embedding and output projection share one matrix: all three, the latter two
+    (`decoder`), or none."""
     target_vocabulary: int | None = number(None, ge=8, most=1 << 24)
     """Rows of a separate target vocabulary; null: source and target share one vocabulary."""
     attention_bias: bool = True

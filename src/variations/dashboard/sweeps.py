@@ -73,7 +73,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
     try:
         definition = definition_of(store, name, runs)
         settings = SignificanceConfig(show=significance, n=DRAWS)
-        table = _table(definition, store, settings)
+        table = build(definition, store.root, settings, _reader(store, definition.name), verify=settings.show)
     except (
         UserError,
         ValueError,
@@ -185,15 +185,6 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
             known = {item.name for item in fields(SweepConfig)}
             return SweepConfig(**{key: value for key, value in stored.items() if key in known and value is not None})
     return None
-
-
-def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
-    """The table; for runs outside a sweep, seeds that were never requested do not count as missing."""
-    table = build(definition, store.root, settings, _reader(store, definition.name), verify=settings.show)
-    if definition.name == SINGLE:
-        for line in table.lines:
-            line.row.runs = [run for run in line.row.runs if run.state != "absent"]
-    return table
 
 
 def _reader(store: Store, name: str) -> Reader:

@@ -36,6 +36,8 @@ class Difference:
     interval: tuple[float, float] | None
     """None: it was not tested."""
     published: Sequence[Published] = ()
+    digits: int = 2
+    """Decimals of the difference where it is written, because it lies beyond the edge."""
 
 
 def differences(rows: Sequence[Difference], axis: str, note: str) -> Any:
@@ -71,7 +73,7 @@ def differences(rows: Sequence[Difference], axis: str, note: str) -> Any:
 
 
 def _range(rows: Sequence[Difference]) -> tuple[float, float, bool]:
-    """Ends of the x axis, and whether they cut something off. The dashboard's `V.forest` follows the same rule."""
+    """Ends of the x axis, and whether they cut something off; nearly by the rule of the dashboard's `V.forest`."""
     lengths = [row.interval[1] - row.interval[0] for row in rows if row.interval]
     usual = LONG * median(lengths) if lengths else 0.0
     whole = [row for row in rows if not row.interval or not usual or row.interval[1] - row.interval[0] <= usual]
@@ -99,7 +101,7 @@ def _arrows(panel: Any, row: Difference, at: float, ends: tuple[float, float]) -
         if cut:
             panel.scatter([x], [at], marker=marker, s=26, color=colour(0), zorder=3)
         if hidden:
-            panel.text(x, at - 0.05, f"{row.value:+.1f}".replace("-", "−"), ha=side, va="bottom", fontsize=8)
+            panel.text(x, at - 0.05, f"{row.value:+.{row.digits}f}".replace("-", "−"), ha=side, va="bottom", fontsize=8)
 
 
 def _look(kind: int, recalled: bool) -> dict[str, Any]:

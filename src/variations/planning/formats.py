@@ -251,8 +251,9 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         said = [*refused, f"Left: {left} run{'s' * (left > 1)}{done}, {scientific(flops)} FLOPs in all."]
         return said if runs > 1 else []
     hours = hours_name(line.device for line in lines if line.row.left)
-    if bill.cores and hours == "process-hours":  # of jobs that reserve cores
-        hours += f" ({hours_text(bill.hours * bill.cores)} core-hours with hydra.launcher.cpus={bill.cores})"
+    if bill.cores and hours == "process-hours":
+        each = f"{bill.cores:g} core{'' if bill.cores == 1 else 's'} each"
+        hours += f" ({hours_text(bill.hours * bill.cores)} core-hours, {each})"
     priced = any(price.cost for price in bill.prices)
     total = (
         f"{duration(bill.seconds)} one after the other, {hours_text(bill.hours)} {hours}, "

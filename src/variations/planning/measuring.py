@@ -68,13 +68,13 @@ class Shape:
     busy: int | None = None
     """Number of runs on the whole machine, including those of other GPUs; None: `at_once`."""
 
-    cores: int | None = None
-    """CPU cores of each process in a job of its own; None: a share of this machine."""
+    given: int | None = None
+    """CPU threads of each process where cores are reserved for it; None: those of its share of this machine."""
 
     @property
     def threads(self) -> int | None:
         """CPU threads of each run; None: no limit."""
-        return self.cores or threads_each(self.busy or self.at_once)
+        return self.given or threads_each(self.busy or self.at_once)
 
     def key(self) -> str:
         """Return the name of its measurement, which depends on the hardware, torch's version and the code."""

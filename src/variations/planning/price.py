@@ -83,8 +83,8 @@ class Bill:
     """Seconds for all runs left, one after the other."""
     hours: float
     """Device-hours for the same."""
-    cores: int | None
-    """CPU cores that each process reserves in a job of its own; None: none are reserved."""
+    cores: float | None
+    """CPU cores that are reserved for each process; None: none are."""
     disk: int
     """Bytes of checkpoints that they add."""
     preparation: float
@@ -96,21 +96,30 @@ class Bill:
     """Rows that are to be run but have no known cost."""
 
 
-def bill(rows: Sequence[Planned], places: int | None, limit: float, cores: int | None = None, *, fresh: bool) -> Bill:
+def bill(
+    rows: Sequence[Planned],
+    places: int | None,
+    limit: float,
+    job: tuple[float, bool] | None = None,
+    *,
+    fresh: bool,
+) -> Bill:
     """Measure what is not known yet, and add up.
 
     Args:
         rows: The plan.
         places: Runs at the same time; None: `sweep.at_once`, and at most as many as fit the GPUs of this machine.
         limit: Seconds of updates for each shape.
-        cores: CPU cores of each process where every run has a job of its own; None: the runs share this machine.
+        job: CPU cores that are reserved for each process, and whether it is executed on another machine, so that no
+            other run is measured beside it; None: the runs share this one.
         fresh: Whether to repeat known measurements.
     """
-    rows = _at_once(rows, limit, fresh=fresh)
+    cores, elsewhere = job or (None, False)
+    rows = rows if elsewhere else _at_once(rows, limit, fresh=fresh)
     places = places or _places(rows)
-    if cores is not None:
-        rows = [replace(row, at_once=1) for row in rows]
-    shapes = {row.name: Shape(row.config, row.at_once, cores=cores) for row in rows if row.config is not None}
+    rows = [replace(row, at_once=1) for row in rows] if elsewhere else rows
+    threads = None if cores is None else max(1, int(cores))
+    shapes = {row.name: Shape(row.config, row.at_once, given=threads) for row in rows if row.config is not None}
     found = measured(shapes, limit, fresh=fresh, told=True)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
     prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]

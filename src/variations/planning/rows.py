@@ -19,7 +19,7 @@ from variations.store.contents import refuse_damaged
 from variations.store.differences import idle
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
-from variations.store.own_code import refuse_changed_inputs, refuse_to_continue
+from variations.store.own_code import inputs_here, refuse_changed_inputs, refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition, told_apart
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import make_job
@@ -76,7 +76,7 @@ def launch(config: RunConfig) -> Launch:
     try:
         state = folder.state()
         folder.refuse_change(to_dict(config), certain=False)
-        if state not in DONE:
+        if compared := state not in DONE and inputs_here(config):
             refuse_changed_inputs(config, folder)
         blocks = False
         if state == "finished" and not folder.finished():  # without a result it is tested again
@@ -84,7 +84,7 @@ def launch(config: RunConfig) -> Launch:
         if state == "finished":
             refuse_damaged(folder.path, folder.result() or {}, config.task, folder.config())
         elif state != "pruned":
-            refuse_to_continue(config, folder)
+            refuse_to_continue(config, folder, compared=compared)
     except UserError as error:
         return Launch(config.seed, "refused", reason=str(error).rstrip("."), blocks=blocks)
     if state == "finished":

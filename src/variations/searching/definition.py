@@ -26,7 +26,7 @@ from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import COSTS, Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import covered, flatten, identity
-from variations.store.row_files import keys_of_option
+from variations.store.row_files import keys_of_option, shaping
 from variations.store.rows import load_row
 from variations.sweeping.grid_jobs import by_key, text_of
 from variations.sweeping.table_jobs import command_fault, overrides_of_file, seeds_of
@@ -48,6 +48,8 @@ class Definition:
     seeds: tuple[int, ...]
     overrides: tuple[str, ...]
     """Overrides of every trial, before its own values."""
+    typed: tuple[str, ...]
+    """Those that were typed."""
     base: RunConfig
     """The configuration of `overrides`: the baseline, with its own values for the keys of the space."""
     enqueued: Mapping[str, Any] | None
@@ -97,6 +99,7 @@ class Definition:
         config.name, config.runs = f"{TRIAL}{number}", str(self.home.parent)
         config.search = TrialConfig(trial=number, study=self.name, storage=self.storage)
         config.variation = VariationConfig(task=config.variation.task)  # a trial is not the row that it starts from
+        config.sweep.typed = shaping(self.typed, config)
         config.sweep.retries = 0  # the sampler is told of failures instead
         config.sweep.search.space = {item.key: item.form() for item in self.dimensions}  # also what was typed
         return [dataclasses.replace(config, seed=seed) for seed in self.seeds]
@@ -221,6 +224,7 @@ def _composed(
         objectives=tuple(objectives),
         seeds=tuple(seeds),
         overrides=overrides,
+        typed=tuple(kept),
         base=base,
         enqueued=enqueued,
         files=files,

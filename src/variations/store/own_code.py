@@ -137,13 +137,20 @@ def refuse_changed_inputs(config: Any, folder: RunFolder) -> None:
         raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
 
 
-def refuse_to_continue(config: Any, folder: RunFolder) -> None:
-    """Check that a run can continue: with its inputs, which have not changed since, its checkpoints and measurements.
+def inputs_here(config: Any) -> bool:
+    """Whether the texts of a run are on this machine; if only nodes of a cluster have them, its runs compare them."""
+    root = getattr(getattr(config, "data", None), "root", None)
+    return not named(config.task).needs_download(config) and (root is None or Path(root).expanduser().is_dir())
+
+
+def refuse_to_continue(config: Any, folder: RunFolder, *, compared: bool = False) -> None:
+    """Check that a run can continue: with its inputs, unless they were `compared`, its checkpoints and measurements.
 
     Raises:
         UserError: It cannot, or its files cannot be read.
     """
-    refuse_changed_inputs(config, folder)
+    if not compared:
+        refuse_changed_inputs(config, folder)
     folder.refuse_lost_checkpoints()
     folder.refuse_lost_measurements()
 

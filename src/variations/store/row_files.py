@@ -17,7 +17,7 @@ from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import shortened
-from variations.configuration.tasks import DEFAULT, schema_of
+from variations.configuration.tasks import DEFAULT, schema_of, task_of
 from variations.store.atomic import json_text, read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.system.errors import ConfigError, UserError, yaml_fault
@@ -150,6 +150,10 @@ def _choices(row: str, table: str) -> list[Any]:
     return [*entries, *(entry for parent in parents for entry in _choices(*parent))]
 
 
+BATCHES = ("trainer.tokens_per_batch", "trainer.devices", "trainer.nodes")
+"""The keys that divide an update into batches.
+
+A batch groups pairs by length, so that an update of several smaller ones has other pairs."""
 SHAPING = (
     "trainer.max_steps",
     "trainer.max_minutes",
@@ -157,11 +161,9 @@ SHAPING = (
     "trainer.limit_val_batches",
     "trainer.limit_test",
     "trainer.precision",
-    *("trainer.tokens_per_batch", "trainer.devices", "trainer.nodes"),
+    *BATCHES,
 )
-"""The keys of the trainer that change a run's budget, its batches or what is measured; the others, how it is computed.
-
-Batches group pairs by length, so a smaller one holds other pairs, and so does the update to which several are added."""
+"""The keys of the trainer that change a run's budget, its batches or what is measured; the others, how it is done."""
 
 
 WATCHED = ("trainer.val_every", "trainer.val_bleu")
@@ -169,13 +171,22 @@ WATCHED = ("trainer.val_every", "trainer.val_bleu")
 
 
 def is_computing(key: str, *, callbacks: bool) -> bool:
-    """Whether a key of the trainer only says how a run is computed: its result changes by rounding, or as by a seed.
+    """Whether a key of the trainer only says how a run is computed, and changes its result by no more than rounding.
+
+    The masks of dropout may be other ones, as they are with `trainer.compile`.
 
     Args:
         key: Dotted.
         callbacks: Whether the run has any; they may act on its validations.
     """
     return covered(key, ["trainer"]) and not covered(key, (*_shaping_keys(callbacks=callbacks), "trainer.extra"))
+
+
+def computing(found: Iterable[str], first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    """Those of the keys in which two configurations differ that only say how they are computed, see `is_computing`."""
+    callbacks = any(config.get("callbacks") for config in (first, other))
+    alike = task_of(first).batches_of_update(first) == task_of(other).batches_of_update(other)
+    return {key for key in found if is_computing(key, callbacks=callbacks) or (alike and key in BATCHES)}
 
 
 def _shaping_keys(*, callbacks: bool) -> tuple[str, ...]:

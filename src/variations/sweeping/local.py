@@ -67,7 +67,7 @@ class LocalPool:
         return max(0, most - busy)
 
     def threads(self) -> int | None:
-        """Return each run's CPU threads when several share the cores; None: no limit."""
+        """Return each run's CPU threads when several share the cores, or in a job of Slurm; None: no limit."""
         fit = max(1, len(self.gpus) * self.per_gpu // self.devices)
         return threads_each(min(self.at_once or fit, fit) if self.gpus else self.at_once or 1)
 

@@ -17,7 +17,7 @@ from variations.store.differences import equal_rows, foreseen
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.store.own_code import changed_inputs, refuse_changed_inputs
+from variations.store.own_code import changed_inputs, inputs_here, refuse_changed_inputs
 from variations.store.row_files import replaced
 from variations.sweeping.job import Job
 from variations.sweeping.pool import PooledRun
@@ -205,7 +205,7 @@ def refuse_changed(outcomes: Iterable[Outcome]) -> None:
             config, folder = outcome.job.config, outcome.folder
             try:
                 folder.refuse_change(to_dict(config), certain=False)
-                if folder.state() not in DONE:
+                if folder.state() not in DONE and inputs_here(config):
                     refuse_changed_inputs(config, folder)
             except UserError as error:
                 found.setdefault(str(error).replace(str(outcome.folder.path), ""), []).append((str(error), outcome))

@@ -112,15 +112,14 @@ def environment(place: Mapping[str, str]) -> dict[str, str]:
 
 
 def cores() -> int:
-    """Return the CPU cores that this process may use; in a job of Slurm, at most those that were asked for."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(here, _of_slurm() or here)
+    """Return the CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _of_slurm() -> int | None:
-    """Cores that a job has asked for; Slurm need not confine its processes to them."""
-    asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    return max(1, int(asked)) if asked.isascii() and asked.isdigit() else None
+def _of_job() -> int | None:
+    """Cores on this machine that Slurm has given to this job; it need not confine the job to them."""
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return max(1, int(given)) if given.isascii() and given.isdigit() else None
 
 
 def machine_bytes() -> int | None:
@@ -137,9 +136,9 @@ def machine_bytes() -> int | None:
 def threads_each(runs: int) -> int | None:
     """Return the CPU threads of each run if `runs` runs share this machine; None: no limit but OMP_NUM_THREADS."""
     if runs == 1:
-        return None if "OMP_NUM_THREADS" in os.environ else _of_slurm()
+        return None if "OMP_NUM_THREADS" in os.environ else _of_job()
     given = os.environ.get("OMP_NUM_THREADS", "")
-    share = max(1, cores() // runs)
+    share = max(1, min(cores(), _of_job() or cores()) // runs)
     return min(share, int(given)) if given.isdigit() and int(given) > 0 else share
 
 

@@ -14,7 +14,7 @@ from variations.store.conflicts import history
 from variations.store.differences import changes, in_words
 from variations.store.identity import changed_keys, covered, flatten
 from variations.store.inputs import LOST, other_modules, other_texts
-from variations.store.row_files import files_stamp, is_computing, keys_of_option, recomposed, shapes_the_run, stated
+from variations.store.row_files import computing, files_stamp, keys_of_option, recomposed, shapes_the_run, stated
 from variations.system.errors import ConfigError
 from variations.tables.collect import Row, SeedRun
 from variations.tasks.task import validated_on, values_of
@@ -129,12 +129,8 @@ def _edited_since(row: Row, base: Row) -> str | None:
     if before is None or after is None:
         return None
     expected = changes(before, after)
-    callbacks = any(side.config.get("callbacks") for side in (row, base))
-    left = {
-        key: values
-        for key, values in differing.items()
-        if key not in expected and not is_computing(key, callbacks=callbacks)
-    }
+    how = computing(differing, row.config, base.config)
+    left = {key: values for key, values in differing.items() if key not in expected and key not in how}
     if not left:
         return None
     words = in_words(left, row.config)
@@ -160,13 +156,11 @@ def edited_files(row: Row) -> dict[str, tuple[Any, Any]]:
     # A choice such as trainer=gpu, or a file of one's own, is not kept with what was typed.
     lines = [*(sweep["overrides"] or []), *(sweep["typed"] or [])]
     known = {*stated(definition.row, str(definition.table)), *(key for line in lines for key in _keys(line))}
-    callbacks = bool(config.get("callbacks"))
+    how = computing(found, config, now or config)
     return {
         key: (ran, given)
         for key, (given, ran) in found.items()
-        if not is_computing(key, callbacks=callbacks)
-        and not covered(key, silent)
-        and (key in known or not covered(key, ["trainer"]))
+        if key not in how and not covered(key, silent) and (key in known or not covered(key, ["trainer"]))
     }
 
 

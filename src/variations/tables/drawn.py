@@ -22,10 +22,11 @@ def differences(table: Table) -> list[Difference]:
     compared = [line for line in table.lines if key in line.delta]
     return [
         Difference(
-            line.label if line.base == compared[0].base else f"{line.label} (v. {_base(table, line)})",
+            line.label if line.base == compared[0].base else f"{line.label} (v. {_base(table, line).label})",
             line.delta[key].mean,
             (line.test.across.low, line.test.across.high) if line.test else None,
             _published(table, line),
+            table.primary.digits,
         )
         for line in compared
     ]
@@ -35,23 +36,22 @@ def _axis(table: Table) -> str:
     """What is drawn, and from which row the differences are taken."""
     compared = [line for line in table.lines if table.primary.key in line.delta]
     others = {line.base for line in compared} != {compared[0].base}
-    base = f"{_base(table, compared[0])}{', or from the row in brackets' if others else ''}"
+    base = f"{_base(table, compared[0]).label}{', or from the row in brackets' if others else ''}"
     better = "" if table.primary.higher_is_better else " (lower is better)"
     return f"{table.primary.label}{better}: difference from {base}"
 
 
-def _base(table: Table, line: Line) -> str:
-    return next((other.label for other in table.lines if other.row.definition.row == line.base), str(line.base))
+def _base(table: Table, line: Line) -> Line:
+    """The base row of a row that has a difference from it."""
+    return next(other for other in table.lines if other.row.definition.row == line.base)
 
 
 def _published(table: Table, line: Line) -> list[Published]:
-    base = next((other for other in table.lines if other.row.definition.row == line.base), None)
-    found = []
+    base, found = _base(table, line), []
     for key, value in line.published_delta.items():
         kind = table.task.published(key)
         if _alike(table, key):
-            figures = [side.published.get(key) for side in (line, base) if side]
-            recalled = any(figure.recalled for figure in figures if figure)
+            recalled = any(side.published[key].recalled for side in (line, base) if key in side.published)
             found.append(Published(f"published, {kind.label}", value, recalled))
     return found
 
@@ -79,7 +79,7 @@ def note(table: Table) -> str:
     reasons: dict[str, list[str]] = {}
     for line in lines:
         if not line.test and line.untested:
-            reasons.setdefault(f"not tested: {line.untested}", []).append(line.label)
+            reasons.setdefault(line.untested, []).append(line.label)
     for line in table.lines:
         if line.row.finished and line not in lines and line.base:
             why = f"{NOT_TRAINED}: {line.untrained}" if line.untrained else line.uncompared or line.untested

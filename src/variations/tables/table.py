@@ -13,7 +13,7 @@ from variations.store.atomic import is_number
 from variations.store.differences import SAME, changes, in_words
 from variations.store.inputs import LOST
 from variations.store.ledger import RunFolder
-from variations.store.row_files import edited, fingerprint, is_computing, shapes_the_run
+from variations.store.row_files import computing, edited, fingerprint, shapes_the_run
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
 from variations.system.terminal import status_line
@@ -340,9 +340,11 @@ def _changed_between(first: SeedRun, run: SeedRun) -> tuple[dict[str, tuple[Any,
     if {**first.config, "seed": run.seed} == run.config:
         return {}, {}
     found = changes(first.config, run.config)
-    callbacks = any(each.config.get("callbacks") for each in (first, run))
-    how = {key: value for key, value in found.items() if is_computing(key, callbacks=callbacks)}
-    return {key: value for key, value in found.items() if key not in how}, how
+    how = computing(found, first.config, run.config)
+    return (
+        {key: value for key, value in found.items() if key not in how},
+        {key: value for key, value in found.items() if key in how},
+    )
 
 
 def _edited(row: Row) -> list[str]:

@@ -101,6 +101,11 @@ class Task(Configured, Protocol):
             flat["recipe.ema"] = ema_rate(flat["recipe.ema"], flat["trainer.max_steps"] - 1)
         return flat
 
+    def batches_of_update(self, config: Mapping[str, Any]) -> Any:
+        """Into which batches an update is divided, on one device or on several; equal if its items are the same."""
+        trainer = config.get("trainer") or {}
+        return [trainer.get(key) for key in ("tokens_per_batch", "devices", "nodes")]
+
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Keys of Adam, which other optimisers do not read, and the distance of checkpoints that are not averaged."""
         off = {}

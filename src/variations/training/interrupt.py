@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from variations.system.errors import Interrupted
+from variations.system.processes import global_rank
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 
@@ -77,6 +78,8 @@ class Interrupt:
             return  # a loader process, which Ctrl-C also reaches, is needed until the update is done
         again = self.received is not None
         self.received = self.received or signal.Signals(number)
+        if self._deferred and not again and number == signal.SIGINT and os.isatty(2) and global_rank() == 0:
+            os.write(2, b"\nStopping after this update, then saving (Ctrl-C again: stop at once, without saving).\n")
         if (number == signal.SIGINT) if again else not self._deferred:
             raise Interrupted(self.received)
         # Other repeated signals are ignored: a cluster sends them to a run and to its supervisor, and the second must

@@ -70,9 +70,9 @@ def renew(optimizer: Any, wanted: Sequence[dict[str, Any]], former: Sequence[dic
 
 
 def restore_types(optimizer: Any, stored: dict[str, Any]) -> None:
-    """Restore state of another floating type than its parameter's, such as sums in float64.
+    """Restore state of another type than its parameter's, such as sums in float64.
 
-    `torch.optim.Optimizer.load_state_dict` rounds it to the parameter's type.
+    `torch.optim.Optimizer.load_state_dict` converts it to the parameter's type.
 
     Args:
         optimizer: The optimiser, restored.

@@ -51,7 +51,7 @@ class Step(pl.LightningModule):
         self.rate = self.groups[0].rate(1)
         """The learning rate of the first group in the last update."""
         self._restored, self._former = False, None
-        self._optimizer_states: list[dict[str, Any]] = []
+        self._optimizer_state: dict[str, Any] | None = None
         self.validated_step = -1
         """The update after which the last validation was made."""
 
@@ -164,9 +164,9 @@ class Step(pl.LightningModule):
         """Use settings and rates of the optimiser that were changed since the checkpoint, and its state's own types."""
         if self._restored:
             schedule.renew(self.optimizers(), self._configured(), self._former)
-            for stored in self._optimizer_states:
-                schedule.restore_types(self.optimizers(), stored)
-            self._optimizer_states.clear()
+            if self._optimizer_state is not None:
+                schedule.restore_types(self.optimizers(), self._optimizer_state)
+                self._optimizer_state = None
 
     def configure_optimizers(self) -> Any:
         """The recipe's optimiser over the experiment's parameter groups, whose rates follow the schedule."""
@@ -240,7 +240,10 @@ class Step(pl.LightningModule):
                 "trainer.nodes, batch size and data, or train under another name."
             )
         self._restored, self._former = True, state.get("optimizer")
-        self._optimizer_states = list(checkpoint.get("optimizer_states", ()))
+        # With another precision than before, the state takes the weights' new type.
+        before = (state.get("config") or {}).get("trainer.precision")
+        if before in (None, self.config.trainer.precision):
+            self._optimizer_state = next(iter(checkpoint.get("optimizer_states", ())), None)
         self.budget.load(state["budget"])
         self.window.load(state["window"])
         if self.average is not None and state["average"] is not None:

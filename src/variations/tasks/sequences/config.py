@@ -23,3 +23,9 @@ class DecodeConfig:
     """Sets that are decoded and scored after training: `test`, `dev`, and further test sets of the corpus."""
     attention: int = number(3, ge=0, le=5)
     """Number of short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
+
+
+def batches_of_device(update: int, tokens_per_batch: int | None, world: int) -> int:
+    """Batches of each of `world` devices in an update of `update` tokens, of at most `tokens_per_batch` tokens each."""
+    at_once = (tokens_per_batch or -(-update // world)) * world
+    return -(-update // at_once)

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from variations.configuration.transformer import TransformerConfig
 from variations.data.batching import Batch, Indices, TokenBatchSampler, begun, collate
+from variations.tasks.sequences.config import batches_of_device
 from variations.tasks.sequences.decoding.translator import longest_source, shortened
 
 Item = tuple[int, NDArray[Any], NDArray[Any]]
@@ -54,8 +55,7 @@ class PairsData(pl.LightningDataModule):
         self._longest = longest_source(config)
         world = trainer.devices * trainer.nodes
         update = config.recipe.batch_tokens
-        at_once = (trainer.tokens_per_batch or -(-update // world)) * world
-        self.accumulate = -(-update // at_once)
+        self.accumulate = batches_of_device(update, trainer.tokens_per_batch, world)
         """Batches of each device per update (Trainer's `accumulate_grad_batches`)."""
         # The update has the recipe's size on any hardware: tokens_per_batch is an upper limit.
         self.tokens_per_batch = max(1, update // (self.accumulate * world))

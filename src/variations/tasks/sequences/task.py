@@ -8,6 +8,7 @@ from variations.configuration.rules import Fault, switched_off
 from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Size
+from variations.tasks.sequences.config import batches_of_device
 from variations.tasks.task import Task
 
 UNSCALED = "unscaled"
@@ -65,6 +66,14 @@ class SequenceTask(Task):
         if flat.get("branch.train_mode") in NOT_LEARNED and flat.get("branch.eval_mode") == "learned":
             flat["branch.eval_mode"] = "uniform"
         return flat
+
+    def batches_of_update(self, config: Mapping[str, Any]) -> int | None:
+        """How many: eight devices take the batches that one device takes in turn."""
+        update, trainer = (config.get("recipe") or {}).get("batch_tokens"), config.get("trainer") or {}
+        if not update:
+            return None
+        world = (trainer.get("devices") or 1) * (trainer.get("nodes") or 1)
+        return batches_of_device(update, trainer.get("tokens_per_batch"), world) * world
 
     def without_effect(self, flat: Mapping[str, Any]) -> Mapping[str, Fault]:
         """Settings of branches, if the model has none, and keys that the value of another one switches off."""

@@ -282,7 +282,7 @@ def test_a_sweep_tells_of_a_tokenised_text_before_it_starts_and_once(
 ) -> None:
     write(tmp_path / "text", {**TEXT, "test.de": "Ein Hund .\n"})
     data = folder(tmp_path, name="beforehand")
-    configs = {name: TranslationConfig(data=replace(data)) for name in ("base", "other")}
+    configs = {"base": TranslationConfig(data=data), "other": TranslationConfig(data=replace(data, vocabulary=50))}
     (told,) = foreseen(configs)
     assert told.startswith("base, other: beforehand: test.de looks tokenised already (lines end in ' .'); `bleu`")
     assert told.endswith("detokenise the files.")

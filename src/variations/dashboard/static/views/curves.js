@@ -225,6 +225,7 @@ V.views = V.views || {};
     const other = (row, metric) => row.not_compared_in[judgedBy(sweep, metric)] || (metric.startsWith("dev/") && row.other_validations);
     const apart = rows.filter((row) => shown.some((metric) => other(row, metric))).map((row) => row.label);
     const unlike = rows.filter((row) => row.unlike || row.mixed_validations).map((row) => row.label);
+    // The sentence is that of figures/traces.py.
     const averaged = there.filter((row) => row.averaged).map((row) => row.label);
     const ofAveraged = averaged.length ? `${averaged.length < there.length ? `Of ${averaged.join("; ")}, the` : "The"} current weights are drawn, and their moving average is tested.` : "";
     const where = shown.length > 1 ? " in some of these measures" : "";

@@ -31,10 +31,12 @@ from variations.tasks.translation.data.textfiles import (
 from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
-_TOLD: set[str] = set()
-"""Warnings that this process has told."""
-_SEEN: dict[str, list[str]] = {}
-"""Warnings of `at_first_sight`, by configuration."""
+_LOGGED: set[str] = set()
+"""Warnings that this process has logged."""
+_FORETOLD: set[str] = set()
+"""Those of `at_first_sight`, which others tell."""
+_SEEN: dict[tuple[str | None, ...], list[str]] = {}
+"""Warnings of `at_first_sight`, by the keys that name the files."""
 SURVEY_VERSION = 4
 LARGE = 20_000_000
 """Bytes of training text above which a status line is shown while it is checked."""
@@ -158,17 +160,18 @@ def _found(data: DataConfig, *, progress: bool) -> Corpus:
 
 
 def at_first_sight(data: DataConfig) -> list[str]:
-    """Warnings about the user's own texts that need no survey, for the caller to tell: `load` will not repeat them."""
+    """Warnings about the user's own texts that need no survey; for the caller to tell, if `load` has not logged them."""
     if data.root is None:
         return []
-    key = json.dumps(asdict(data), sort_keys=True)
+    key = (data.kind, data.name, data.root, data.train, data.dev, data.test, data.source, data.target)
     if key not in _SEEN:
         try:
-            _SEEN[key] = [text for text in tokenised(_found(data, progress=False)).values() if text not in _TOLD]
+            _SEEN[key] = [*tokenised(_found(data, progress=False)).values()]
         except UserError:  # told when the text is needed
             return []
-        _TOLD.update(_SEEN[key])
-    return _SEEN[key]
+    found = [text for text in _SEEN[key] if text not in _LOGGED]
+    _FORETOLD.update(found)
+    return found
 
 
 def tokenised(corpus: Corpus) -> dict[str, str]:
@@ -270,8 +273,8 @@ def _warnings(corpus: Corpus) -> Iterator[str]:
 
 def _warn(message: str) -> None:
     """Log a warning once per process: a sweep loads the same corpus for every row."""
-    if message not in _TOLD:
-        _TOLD.add(message)
+    if message not in _LOGGED | _FORETOLD:
+        _LOGGED.add(message)
         LOG.warning(message)
 
 
