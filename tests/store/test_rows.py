@@ -247,6 +247,14 @@ def test_a_size_of_the_paper_is_followed_by_the_one_of_the_run(row: str, label: 
     assert label_of({"variation": variation, "recipe": {"scale": {"width": 1, "depth": 1, "steps": 1}}}, row) == label
 
 
+def test_a_crossed_row_has_the_size_of_its_run_and_a_typed_size_is_the_runs_own() -> None:
+    variation = {"table": "attention_table3", "row": "C_N2,model.dropout=0.1", "label": "N=2, model.dropout=0.1"}
+    run: dict[str, Any] = {"variation": variation, "recipe": {"scale": {"width": 0.25, "depth": 0.5, "steps": 0.05}}}
+    assert label_of(run | {"model": {"N": 1}}, "C_N2") == "N=2 (here 1), model.dropout=0.1"
+    assert label_of(run | {"model": {"N": 3}}, "C_N2") == "N=2 (here 3), model.dropout=0.1"
+    assert label_of(run | {"model": {"N": 2}}, "C_N2") == "N=2, model.dropout=0.1"
+
+
 def test_only_the_size_that_is_scaled_is_followed_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     named, scaled = {"table": "t", "row": "r"}, {"recipe": {"scale": {"width": 0.25}}}
     monkeypatch.setattr(row_files, "stated", lambda row, table: {"model.h": 8, "model.d_k": "${width:8}"})

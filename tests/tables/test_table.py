@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.store import Store
 from variations.store.ledger import RunFolder
@@ -36,6 +37,21 @@ def test_runs_outside_a_sweep_are_compared_with_nothing(make_run: Any, configura
     assert [line.seeds for line in table.lines] == ["1/1", "1/1"]  # nobody asked for the other's seed
     assert table.gaps == []
     assert "Δ" not in render(table, "markdown")
+
+
+def test_crossed_rows_of_a_papers_table_say_that_its_sizes_are_scaled(make_run: Any, store: Path) -> None:
+    """They have no published figures of their own, but the sizes in their labels are the paper's."""
+    for value in (0.1, 0.2):
+        words = ["variation=attention_table3/C_N2", "size=base", "data=toy", "recipe=converged"]
+        config = to_dict(compose_run([*words, f"model.dropout={value}"]))
+        config["variation"] |= {"row": f"C_N2,model.dropout={value}"}
+        make_run("toy_attention_table3", f"C_N2,model.dropout={value}", 1, 30.0, config=config)
+    sweep = SweepConfig(name="toy_attention_table3", table="attention_table3", rows=["C_N2"], seeds=[1])
+    table = build(define(sweep, store=store, rows=["C_N2"]), store)
+    lines = [line for line in table.lines if line.row.finished]
+    assert [line.label for line in lines] == ["N=2 (here 1), model.dropout=0.1", "N=2 (here 1), model.dropout=0.2"]
+    (said,) = [text for text in table.remarks if "easured on" in text]
+    assert "widths × 0.25, depths × 0.5" in said
 
 
 def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, conf: Path, store: Path) -> None:

@@ -309,10 +309,11 @@ def with_sizes(label: str, variation: Mapping[str, Any], config: Mapping[str, An
         variation: `variation.table` and `variation.row`, which name the file.
         config: Of the run.
     """
-    table, row = variation.get("table"), variation.get("row")
-    for key, written in stated(str(row), str(table)).items() if table and row and "=" in label else ():
+    table, row = variation.get("table"), str(variation.get("row") or "").partition(",")[0]  # of a crossed table
+    flat = flatten(config)
+    for key, written in stated(row, str(table)).items() if table and row and "=" in label else ():
         match = _SCALED.fullmatch(written) if isinstance(written, str) else None
-        if match and (here := _resolved(written, config)) != float(match[2]):
+        if match and (here := flat.get(key, _resolved(written, config))) != float(match[2]):
             size = f"{re.escape(key.rpartition('.')[2])}={re.escape(match[2])}"
             label = re.sub(rf"(?<!\w)({size})(?![\d.])", rf"\1 (here {here})", label)
     return label

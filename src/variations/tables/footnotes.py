@@ -90,7 +90,7 @@ def star_text(table: Table) -> str:
 def _settings(table: Table) -> list[str]:
     """One sentence for each combination of data, recipe and scale among the rows."""
     groups: dict[str, list[str]] = {}
-    scaled = any(line.published for line in table.lines)  # a paper's table
+    scaled = any(_of_paper(line) for line in table.lines)
     for line in table.lines:
         config = line.row.config
         if config:
@@ -101,6 +101,11 @@ def _settings(table: Table) -> list[str]:
     if len(groups) == 1:
         return list(groups)
     return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+
+
+def _of_paper(line: Line) -> bool:
+    """Whether it is a row of a paper's table, or one of these at a point of a crossed table, which has no figures."""
+    return bool(line.published or (line.row.config.get("variation") or {}).get("published"))
 
 
 def _overridden(config: Mapping[str, Any]) -> str:
@@ -121,7 +126,7 @@ def _overridden(config: Mapping[str, Any]) -> str:
 
 def _scaled(table: Table) -> list[str]:
     """The sizes of base rows that are scaled below the paper's."""
-    bases = [line for line in table.lines if line.base is None and line.published and line.row.config]
+    bases = [line for line in table.lines if line.base is None and _of_paper(line) and line.row.config]
     sizes = [(line.label, task_of(line.row.config).scaled_sizes(line.row.config)) for line in bases]
     told = "; ".join(f"{label} has {found}" for label, found in sizes if found)
     return [f"The paper's sizes are scaled here: {told}."] if told else []

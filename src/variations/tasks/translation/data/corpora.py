@@ -160,7 +160,7 @@ def _found(data: DataConfig, *, progress: bool) -> Corpus:
 
 
 def at_first_sight(data: DataConfig) -> list[str]:
-    """Warnings about the user's own texts that need no survey; for the caller to tell, if `load` has not logged them."""
+    """Warnings about the user's own texts that need no survey; the caller tells them, unless `load` has logged them."""
     if data.root is None:
         return []
     key = (data.kind, data.name, data.root, data.train, data.dev, data.test, data.source, data.target)
