@@ -64,7 +64,8 @@ def test_curves_and_convergence_are_drawn_of_what_the_task_records(home: Path) -
     done = verb("figures", "sweep=lines", cwd=home)
     assert done.returncode == 0, done.stderr
     drawn = {Path(path).name for path in done.stdout.splitlines()}
-    assert drawn == {"learning_curves-dev_mse.svg", "convergence-dev_mse.md", "convergence-dev_mse.json"}
+    tables = {"convergence-dev_mse.md", "convergence-dev_mse.json"}
+    assert drawn == {"differences-test_mse.svg", "learning_curves-dev_mse.svg"} | tables
     said = (home / "runs" / "lines" / "figures" / "convergence-dev_mse.md").read_text(encoding="utf-8")
     assert said.startswith("# Cost of reaching the base row's best dev MSE")
     assert verb("figures", "sweep=lines", "metric=dev/bleu", cwd=home).stderr.endswith(
