@@ -120,7 +120,7 @@ def test_make_demo_ends_with_the_table_the_report_and_two_commands_to_go_on_with
 @pytest.mark.slow
 def test_the_lines_of_one_run() -> None:
     lines = [words for words in lines_of("README.md") if words[0] == "src/train.py" and "--multirun" not in words]
-    long = re.compile(r"size=big|trainer\.max_steps=|variation=")
+    long = re.compile(r"size=(?:big|small)|trainer\.max_steps=|variation=")
     short = [words for words in lines if not any(PLACEHOLDER.search(word) or long.match(word) for word in words)]
     first, spelled_out, other = (run_folder(compose_run(words[1:])) for words in short)
     assert first == spelled_out, "the README says that the first line is short for the second"
