@@ -23,19 +23,18 @@ def write(name: str, folder: Path) -> list[Path]:
     from variations.tables.table import build
 
     table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)
-    files = []
+    page, picture = folder / f"{name}.md", None
     with style():
         if drawn := forest(table):
             stem, figure = drawn
-            files.append(folder / "differences" / name / f"{stem}.svg")
-            files[-1].parent.mkdir(parents=True, exist_ok=True)
-            save(figure, files[-1])
-    page = folder / f"{name}.md"
-    page.write_text(_text(name, table, *(file.relative_to(folder) for file in files)), encoding="utf-8")
-    return [page, *files]
+            picture = Path("differences", name, f"{stem}.svg")
+            (folder / picture).parent.mkdir(parents=True, exist_ok=True)
+            save(figure, folder / picture)
+    page.write_text(_text(name, table, picture), encoding="utf-8")
+    return [page, *([folder / picture] if picture else [])]
 
 
-def _text(name: str, table: "Table", figure: Path | None = None) -> str:
+def _text(name: str, table: "Table", figure: Path | None) -> str:
     """Title in the site's navigation, first comment of the sweep's file, commands, figure, table."""
     from variations.configuration.places import SWEEPS
     from variations.system.markdown import escaped

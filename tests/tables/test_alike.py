@@ -17,6 +17,7 @@ from variations.tables.alike import mixed_validations, other_validations
 from variations.tables.footnotes import notes_of
 from variations.tables.formats import render
 from variations.tables.grid import lay_out
+from variations.tables.line import Line
 from variations.tables.table import Table, build, caveats, document
 from variations.tasks.task import loss_scale
 
@@ -595,14 +596,19 @@ def test_rows_between_whose_runs_a_recipe_was_edited_are_told(
     assert any("recipe.lr" in text for text in line.notes)
 
 
-def test_a_precision_that_a_choice_of_the_trainer_gives_to_one_row_is_told(make_run: Any, store: Path) -> None:
-    """Such a choice, trainer=gpu, is not kept with what was typed."""
-    for row, words in (("transformer", []), ("weighted", ["trainer=gpu"])):
-        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
+def beside_its_base_row(make_run: Any, store: Path, words: list[str]) -> Line:
+    """The line of a row that was run with `words`, which neither its sweep's file nor what was typed contains."""
+    for row, more in (("transformer", []), ("weighted", words)):
+        config = to_dict(compose_run([f"variation=quickstart/{row}", *more]))
         config["sweep"] |= {"overrides": [], "typed": []}
         make_run("quickstart", row, 1, 30.0, config=config)
     rows = ["transformer", "weighted"]
-    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    return build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+
+
+def test_a_precision_that_a_choice_of_the_trainer_gives_to_one_row_is_told(make_run: Any, store: Path) -> None:
+    """Such a choice, trainer=gpu, is not kept with what was typed."""
+    line = beside_its_base_row(make_run, store, ["trainer=gpu"])
     (note,) = [text for text in line.notes if "precision" in text]
     end = "which their files do not say: trainer=… was typed, or one was edited since"
     assert note == f"differs from its base row in trainer.precision 32-true→bf16-mixed, {end}"
@@ -689,22 +695,12 @@ def test_seeds_whose_updates_have_the_same_batches_were_trained_alike(
 
 def test_a_row_with_other_batches_than_its_base_row_says_so(make_run: Any, store: Path) -> None:
     """A recipe that sets the key was edited between the two."""
-    for row, words in (("transformer", []), ("weighted", ["trainer.tokens_per_batch=256"])):
-        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
-        config["sweep"] |= {"overrides": [], "typed": []}
-        make_run("quickstart", row, 1, 30.0, config=config)
-    rows = ["transformer", "weighted"]
-    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    line = beside_its_base_row(make_run, store, ["trainer.tokens_per_batch=256"])
     (note,) = line.notes
     assert note.startswith("differs from its base row in trainer.tokens_per_batch")
 
 
 def test_a_row_that_was_computed_in_another_way_than_its_base_row_is_compared(make_run: Any, store: Path) -> None:
-    for row, words in (("transformer", []), ("weighted", ["trainer.strategy=ddp", "trainer.compile=true"])):
-        config = to_dict(compose_run([f"variation=quickstart/{row}", *words]))
-        config["sweep"] |= {"overrides": [], "typed": []}
-        make_run("quickstart", row, 1, 30.0, config=config)
-    rows = ["transformer", "weighted"]
-    line = build(define(SweepConfig(name="quickstart", rows=rows, seeds=[1]), store=store), store).lines[1]
+    line = beside_its_base_row(make_run, store, ["trainer.strategy=ddp", "trainer.compile=true"])
     assert line.changed["trainer.compile"] == (False, True)
     assert line.notes == ()

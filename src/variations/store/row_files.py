@@ -170,23 +170,16 @@ WATCHED = ("trainer.val_every", "trainer.val_bleu")
 """Keys that do so where a callback, such as early stopping, acts on the validations."""
 
 
-def is_computing(key: str, *, callbacks: bool) -> bool:
-    """Whether a key of the trainer only says how a run is computed, and changes its result by no more than rounding.
-
-    The masks of dropout may be other ones, as they are with `trainer.compile`.
-
-    Args:
-        key: Dotted.
-        callbacks: Whether the run has any; they may act on its validations.
-    """
-    return covered(key, ["trainer"]) and not covered(key, (*_shaping_keys(callbacks=callbacks), "trainer.extra"))
-
-
 def computing(found: Iterable[str], first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
-    """Those of the keys in which two configurations differ that only say how they are computed, see `is_computing`."""
+    """Those of the keys in which two configurations differ that change the result by no more than rounding.
+
+    They are keys of the trainer, which only say how a run is computed. The masks of dropout may be other ones, as they
+    are with `trainer.compile`.
+    """
     callbacks = any(config.get("callbacks") for config in (first, other))
     alike = task_of(first).batches_of_update(first) == task_of(other).batches_of_update(other)
-    return {key for key in found if is_computing(key, callbacks=callbacks) or (alike and key in BATCHES)}
+    shaping_keys = {*_shaping_keys(callbacks=callbacks), "trainer.extra"} - ({*BATCHES} if alike else set())
+    return {key for key in found if covered(key, ["trainer"]) and not covered(key, shaping_keys)}
 
 
 def _shaping_keys(*, callbacks: bool) -> tuple[str, ...]:

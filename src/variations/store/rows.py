@@ -56,6 +56,11 @@ class SweepDefinition:
     added: tuple[str, ...] = ()
     """Names of rows that are not the sweep's: only base rows of others, or theirs."""
 
+    @property
+    def unasked(self) -> tuple[int, ...]:
+        """Seeds of which a row lacks nothing if it has no run with them: `further`, and all of runs outside a sweep."""
+        return self.seeds if self.name == SINGLE else self.further
+
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from variations.configuration.places import SINGLE
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, exchanged, intact_measurements, misplaced, result_fault
@@ -270,9 +269,7 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader:
     seeds = () if definition.quoted else sweep.seeds
     homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
     runs = [_seed_run(home, seed, reader) for seed, home in homes.items()]
-    # A seed that was never asked for is not missing.
-    unasked = {*seeds} if sweep.name == SINGLE else {*sweep.further}
-    runs = [run for run in runs if run.state != "absent" or run.seed not in unasked]
+    runs = [run for run in runs if run.state != "absent" or run.seed not in sweep.unasked]
     row = Row(definition, runs)
     without_file = definition.table is None and definition.label == definition.row
     if without_file and row.config.get("variation"):

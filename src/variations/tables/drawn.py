@@ -1,5 +1,6 @@
 """What the figures of a table show: differences from base rows, and parts of a score."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from variations.figures.differences import Difference, Published
@@ -16,29 +17,32 @@ def forest(table: Table) -> tuple[str, Any] | None:
     return f"differences-{table.primary.key.replace('.', '_')}", draw(found, _axis(table), note(table))
 
 
+def _compared(table: Table) -> list[Line]:
+    """The rows that have a difference from their base row in the sweep's metric."""
+    return [line for line in table.lines if table.primary.key in line.delta]
+
+
 def differences(table: Table) -> list[Difference]:
-    """The rows that have a difference from their base row in the sweep's metric, in the table's order."""
-    key = table.primary.key
-    compared = [line for line in table.lines if key in line.delta]
+    """What is drawn of the rows that are compared, in the table's order."""
+    lines = _compared(table)
     return [
         Difference(
-            line.label if line.base == compared[0].base else f"{line.label} (v. {_base(table, line).label})",
-            line.delta[key].mean,
+            line.label if line.base == lines[0].base else f"{line.label} (v. {_base(table, line).label})",
+            line.delta[table.primary.key].mean,
             (line.test.across.low, line.test.across.high) if line.test else None,
             _published(table, line),
             table.primary.digits,
         )
-        for line in compared
+        for line in lines
     ]
 
 
 def _axis(table: Table) -> str:
     """What is drawn, and from which row the differences are taken."""
-    compared = [line for line in table.lines if table.primary.key in line.delta]
-    others = {line.base for line in compared} != {compared[0].base}
-    base = f"{_base(table, compared[0]).label}{', or from the row in brackets' if others else ''}"
+    first, *others = _compared(table)
+    elsewhere = ", or from the row in brackets" if any(line.base != first.base for line in others) else ""
     better = "" if table.primary.higher_is_better else " (lower is better)"
-    return f"{table.primary.label}{better}: difference from {base}"
+    return f"{table.primary.label}{better}: difference from {_base(table, first).label}{elsewhere}"
 
 
 def _base(table: Table, line: Line) -> Line:
@@ -64,18 +68,34 @@ def _alike(table: Table, key: str) -> bool:
 
 
 def note(table: Table) -> str:
-    """The note below them: how the intervals were made, what published figures were measured on, who is not drawn."""
-    lines = [line for line in table.lines if table.primary.key in line.delta]
-    tested = [line for line in lines if line.test]
-    found = []
-    if tested:
-        items = table.primary.items
-        single = [line.label for line in tested if line.test and not line.test.counts_seeds]
-        of_restarts = {line.test.counts_restarts for line in tested if line.test and line.test.counts_seeds}
-        trained = " or ".join({False: "seeds", True: "restarts"}[kind] for kind in sorted(of_restarts))
-        covered = f"{items}, not in the seed" if len(single) == len(tested) else f"{trained} and in {items}"
-        apart = f" ({'; '.join(single)}: one seed, so in {items} only)" if 0 < len(single) < len(tested) else ""
-        found.append(f"{100 * table.significance.level:.3g} % intervals: chance in {covered}{apart}.")
+    """The note below them, line by line: their intervals, who is not drawn, and the data of published figures."""
+    lines = _compared(table)
+    found = [_intervals(table, lines), *_left_out(table, lines)]
+    if noted := [line.label for line in lines if line.notes]:
+        which = "; ".join(noted) if len(noted) < len(lines) else "all of these rows"
+        found.append(f"The table has footnotes on {which}.")
+    printed = dict.fromkeys(key for line in lines for key in line.published_delta if _alike(table, key))
+    if texts := dict.fromkeys(text for key in printed if (text := table.task.published(key).text)):
+        found.append(f"Published figures were measured on {' and '.join(texts)}.")
+    return "\n".join(filter(None, found))
+
+
+def _intervals(table: Table, lines: Sequence[Line]) -> str:
+    """Which chance they cover; empty if nothing was tested."""
+    tests = {line.label: line.test for line in lines if line.test}
+    if not tests:
+        return ""
+    items = table.primary.items
+    single = [label for label, test in tests.items() if not test.counts_seeds]
+    of_restarts = {test.counts_restarts for test in tests.values() if test.counts_seeds}
+    trained = " or ".join({False: "seeds", True: "restarts"}[kind] for kind in sorted(of_restarts))
+    covered = f"{trained} and in {items}" if trained else f"{items}, not in the seed"
+    apart = f" ({'; '.join(single)}: one seed, so in {items} only)" if single and trained else ""
+    return f"{100 * table.significance.level:.3g} % intervals: chance in {covered}{apart}."
+
+
+def _left_out(table: Table, lines: Sequence[Line]) -> list[str]:
+    """Which rows were not tested or are not drawn, and why; those with the same reason together."""
     reasons: dict[str, list[str]] = {}
     for line in lines:
         if not line.test and line.untested:
@@ -84,15 +104,7 @@ def note(table: Table) -> str:
         if line.row.finished and line not in lines and line.base:
             why = f"{NOT_TRAINED}: {line.untrained}" if line.untrained else line.uncompared or line.untested
             reasons.setdefault(f"not drawn, {why}" if why else "not drawn", []).append(line.label)
-    found += [f"{'; '.join(labels)}: {why.rstrip('.')}." for why, labels in reasons.items()]
-    printed = dict.fromkeys(key for line in lines for key in line.published_delta if _alike(table, key))
-    texts = dict.fromkeys(text for key in printed if (text := table.task.published(key).text))
-    if noted := [line.label for line in lines if line.notes]:
-        which = "; ".join(noted) if len(noted) < len(lines) else "all of these rows"
-        found.append(f"The table has footnotes on {which}.")
-    if texts:
-        found.append(f"Published figures were measured on {' and '.join(texts)}.")
-    return "\n".join(found)
+    return [f"{'; '.join(labels)}: {why.rstrip('.')}." for why, labels in reasons.items()]
 
 
 def bars(table: Table) -> tuple[list[str], list[Bars], str, list[str]]:

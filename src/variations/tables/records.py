@@ -122,7 +122,7 @@ def record(
                 with _writing(home):
                     _restore(home)
                 if folder is None:
-                    found.missing += [name] if seed not in sweep.further else []  # nothing is missing there
+                    found.missing += [name] if seed not in sweep.unasked else []
                     continue
                 if published(row.row) != row.row:
                     found.refused[name] = "the row's name contains what looks like a secret or a path"
